@@ -1,0 +1,98 @@
+# `make` alone lists the targets. Each fails on the first error it meets;
+# `make -k lint` goes on and shows all of them.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Go's usual home is tried too, also by tests that build the binary.
+export PATH := $(PATH):/usr/local/go/bin
+
+GO       ?= go
+PKGS     ?= ./...
+BENCH    ?= .
+FUZZTIME ?= 10s
+ARGS     ?=
+
+# Go stamps binaries with the commit, and fails to build where git refuses to
+# answer: a clone owned by another user, or one without a commit.
+ifneq ($(wildcard .git),)
+ifeq ($(shell git log -1 --format=%h 2>/dev/null),)
+export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -buildvcs=false)
+endif
+endif
+
+# Modules beside the main one: linters, and (if there) the measured peers.
+SIDE_MODULES := tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
+
+say = @printf '\n== %s\n' '$(1)'
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+.PHONY: test
+test: ## run all tests, shuffled, under the race detector (PKGS=./limit/...)
+	$(call say,tests)
+	@race=$$(tools/race-flag); \
+	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
+	set -x; $(GO) test $$race -shuffle=on -timeout 15m $(PKGS)
+
+.PHONY: lint lint-fmt lint-vet lint-static lint-rooms lint-tidy
+lint: lint-fmt lint-vet lint-static lint-rooms lint-tidy ## gofmt, vet, staticcheck, room rules, tidy go.mod files
+	$(call say,lint: all clean)
+
+lint-fmt:
+	$(call say,gofmt)
+	@odd=$$(gofmt -l .); \
+	if [ -n "$$odd" ]; then printf 'gofmt would change these; run: gofmt -w .\n%s\n' "$$odd"; exit 1; fi
+
+lint-vet:
+	$(call say,go vet)
+	$(GO) vet ./...
+	@if [ -f bench/go.mod ]; then set -x; $(GO) -C bench vet ./...; fi
+
+lint-static:
+	$(call say,staticcheck)
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+
+lint-rooms:
+	$(call say,room rules)
+	$(GO) test -count=1 ./internal/rooms
+
+lint-tidy:
+	$(call say,go.mod files tidy)
+	$(GO) mod tidy -diff
+	@for m in $(SIDE_MODULES); do (set -x; $(GO) -C "$$m" mod tidy -diff); done
+
+.PHONY: build
+build: ## build bin/penstock
+	$(call say,build)
+	$(GO) build -trimpath -o bin/penstock ./cmd/penstock
+
+.PHONY: demo
+demo: ## show the main job on a pretend API (ARGS="--cap 10")
+	$(GO) run ./cmd/penstock demo $(ARGS)
+
+.PHONY: bench
+bench: ## run the benchmarks (BENCH=regexp, PKGS=./store/...)
+	$(call say,benchmarks)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKGS)
+	@if [ -f bench/go.mod ]; then set -x; $(GO) -C bench test -run '^$$' -bench '$(BENCH)' -benchmem ./...; fi
+
+.PHONY: fuzz
+fuzz: ## fuzz every Fuzz target for a short while (FUZZTIME=10s, PKGS=./limit/...)
+	$(call say,fuzz)
+	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' tools/fuzz $(PKGS)
+
+.PHONY: cover
+cover: ## measure test coverage into bin/cover.out
+	$(call say,coverage)
+	@mkdir -p bin
+	$(GO) test -covermode=atomic -coverprofile=bin/cover.out $(PKGS)
+	@$(GO) tool cover -func=bin/cover.out | tail -n 1
+	@echo 'line by line: go tool cover -html=bin/cover.out'
+
+.PHONY: clean
+clean: ## remove what the targets above built
+	rm -rf bin

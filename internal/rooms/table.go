@@ -1,0 +1,88 @@
+package rooms
+
+// Table is the plan of the house, from the street down to the cellar. A new
+// package fails the check until its rule is said here; a room lists only rooms
+// further down.
+var Table = []Room{
+	{
+		// Wiring only; the command itself is in internal/cli.
+		Path:  "cmd/penstock",
+		May:   []string{"internal/cli/..."},
+		Tests: []string{"store/..."},
+	},
+	{
+		Path: "examples/...",
+		May:  []string{".", "httpcall", "apisim", "penstocktest"},
+	},
+	{
+		Path: "internal/cli/...",
+		May: []string{
+			"internal/cli/...", "httpcall", "apisim", ".",
+			"store/memory", "store/sqlite", "store/engine", "store",
+			"dispatch", "limit", "limit/header", "retry",
+		},
+		Modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"},
+	},
+	{
+		Path: "penstocktest",
+		May:  []string{".", "store/memory", "store", "dispatch", "limit", "retry"},
+	},
+	{
+		Path:  "httpcall",
+		May:   []string{".", "limit/header", "retry"},
+		Tests: []string{"store/...", "dispatch", "limit"},
+	},
+	{
+		// What users import. It knows nothing of those who use it.
+		Path: ".",
+		May: []string{
+			"store/memory", "store/sqlite", "store/engine", "store",
+			"dispatch", "limit", "limit/header", "retry",
+		},
+		Tests: []string{"httpcall"},
+	},
+	{
+		Path:    "store/storetest",
+		May:     []string{"store/memory", "store/engine", "store", "dispatch", "limit"},
+		Modules: []string{"pgregory.net/rapid"},
+		Tests:   []string{"store/sqlite"},
+	},
+	{
+		Path:    "store/sqlite/...",
+		May:     []string{"store/sqlite/...", "store/engine", "store", "dispatch", "limit"},
+		Modules: []string{"modernc.org/sqlite", "golang.org/x/sys"},
+		Tests:   []string{"store/memory"},
+	},
+	{
+		Path: "store/memory",
+		May:  []string{"store/engine", "store", "dispatch", "limit"},
+	},
+	{
+		Path: "store/engine",
+		May:  []string{"store", "dispatch", "limit"},
+	},
+	{
+		Path: "store",
+		May:  []string{"dispatch", "limit"},
+	},
+	{
+		Path: "dispatch",
+		May:  []string{"limit"},
+		Pure: true,
+	},
+	{
+		// It reads headers, and calls nobody.
+		Path:   "limit/header",
+		Pure:   true,
+		Impure: map[string][]string{"net/http": {"CanonicalHeaderKey", "Header", "ParseTime", "Status*", "TimeFormat"}},
+	},
+	{Path: "limit", Pure: true},
+	{Path: "retry", Pure: true},
+	// The pretend API stands outside: it must judge Penstock, so it shares
+	// none of its code.
+	{Path: "apisim"},
+	{Path: "internal/rooms"},
+}
+
+// testsMay is what the *_test.go files of every room may import.
+var testsMay = []string{"store/storetest", "apisim", "penstocktest", "pgregory.net/rapid"}
