@@ -223,3 +223,15 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestTwoDigitYears(t *testing.T) {
+	for _, tt := range []struct{ now, year, want int }{
+		{2026, 76, 2076}, {2026, 77, 1977}, {2026, 94, 1994}, {2010, 65, 1965}, {2090, 20, 2120},
+	} {
+		now := time.Date(tt.now, 12, 31, 0, 0, 0, 0, time.UTC)
+		date := time.Date(tt.year, 1, 2, 3, 4, 5, 0, time.UTC).Format("Monday, 02-Jan-06 15:04:05 GMT")
+		if got, ok := parseHTTPDate(date, now); !ok || got.Year() != tt.want {
+			t.Errorf("in %d, %q is %v, want the year %d", tt.now, date, got, tt.want)
+		}
+	}
+}
