@@ -99,3 +99,15 @@ func TestTablePointsDown(t *testing.T) {
 		}
 	}
 }
+
+func TestRoomOf(t *testing.T) {
+	table := []Room{{Path: "a/..."}, {Path: "a/b/c/..."}, {Path: "a/b/..."}, {Path: "a/b/c"}, {Path: "d"}}
+	for dir, want := range map[string]string{
+		"a": "a/...", "a/x": "a/...", "a/b": "a/b/...", "a/b/x": "a/b/...", "a/b/c": "a/b/c", "a/b/c/x": "a/b/c/...",
+		"ab": "", "d": "d", "d/x": "", ".": "",
+	} {
+		if r, ok := roomOf(table, dir); r.Path != want || ok != (want != "") {
+			t.Errorf("roomOf(%q) = %q, %v, want %q", dir, r.Path, ok, want)
+		}
+	}
+}

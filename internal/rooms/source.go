@@ -76,15 +76,13 @@ func importPath(spec *ast.ImportSpec) string {
 }
 
 // names maps the names by which s refers to its imports to their paths. Blank
-// and dot imports have no name; guessed ones drop a version suffix.
+// and dot imports have no name. The last element is taken for the name, which
+// holds for what is looked for.
 func (s Source) names() map[string]string {
 	names := map[string]string{}
 	for _, spec := range s.tree.Imports {
 		p := importPath(spec)
 		name := path.Base(p)
-		if strings.HasPrefix(name, "v") && strings.Trim(name[1:], "0123456789") == "" {
-			name = path.Base(path.Dir(p))
-		}
 		if spec.Name != nil {
 			name = spec.Name.Name
 		}
