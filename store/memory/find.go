@@ -1,0 +1,131 @@
+package memory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstockhq/penstock/dispatch"
+	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/engine"
+)
+
+func (t *tx) Queue(name string) (engine.QueueRow, bool, error) {
+	q, ok := t.queues[name]
+	return q, ok, nil
+}
+
+func (t *tx) SaveQueue(q engine.QueueRow) error {
+	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	put(t, t.queues, q.Name, q)
+	t.wake = true
+	return nil
+}
+
+func (t *tx) DropQueue(name string) error {
+	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	del(t, t.queues, name)
+	t.wake = true
+	return nil
+}
+
+// visible calls fn with every job that is not staged, in no order.
+func (t *tx) visible(fn func(j engine.Job, l engine.Lane, b engine.Band)) {
+	for _, m := range []map[int64]engine.Job{t.hot, t.ended} {
+		for _, j := range m {
+			l := t.lanes[j.Lane]
+			if b := t.bands[l.Band.ID]; b.Load == "" {
+				fn(j, l, b)
+			}
+		}
+	}
+}
+
+func (t *tx) QueueInfos(now int64) ([]store.QueueInfo, error) {
+	infos := make(map[string]*store.QueueInfo)
+	info := func(name string) *store.QueueInfo {
+		if infos[name] == nil {
+			infos[name] = &store.QueueInfo{Name: name}
+		}
+		return infos[name]
+	}
+	for name, q := range t.queues {
+		info(name).Paused, info(name).PausedReason = true, q.Reason
+	}
+	t.visible(func(j engine.Job, _ engine.Lane, b engine.Band) {
+		q := info(b.Queue)
+		switch j.State {
+		case store.Waiting:
+			if j.At > now {
+				q.Scheduled++
+				break
+			}
+			q.Due++
+			if q.OldestDue == 0 || j.At < q.OldestDue {
+				q.OldestDue = j.At
+			}
+		case store.Running:
+			q.Running++
+		case store.Dead:
+			q.Dead++
+		case store.Done:
+			q.Done++
+		}
+	})
+	var out []store.QueueInfo
+	for _, name := range slices.Sorted(maps.Keys(infos)) {
+		out = append(out, *infos[name])
+	}
+	return out, nil
+}
+
+func (t *tx) CountRun(run string) (map[store.State]int64, error) {
+	counts := make(map[store.State]int64)
+	t.visible(func(j engine.Job, _ engine.Lane, b engine.Band) {
+		if b.Run == run {
+			counts[j.State]++
+		}
+	})
+	return counts, nil
+}
+
+func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
+	var out []*engine.Job
+	t.visible(func(j engine.Job, l engine.Lane, b engine.Band) {
+		if matches(f, j, l, b) {
+			j = cloneJob(j)
+			out = append(out, &j)
+		}
+	})
+	slices.SortFunc(out, func(a, b *engine.Job) int { return cmp.Compare(a.ID, b.ID) })
+	n := f.N
+	if n <= 0 {
+		n = 100
+	}
+	return out[:min(n, len(out))], nil
+}
+
+func matches(f store.Filter, j engine.Job, l engine.Lane, b engine.Band) bool {
+	when := j.EnqueuedAt
+	if j.State.Ended() {
+		when = j.FinishedAt
+	}
+	draws := func(d dispatch.Draw) bool { return d.Limit == f.Limit }
+	return (f.IDs == nil || slices.Contains(f.IDs, j.ID)) &&
+		(f.States == nil || slices.Contains(f.States, j.State)) &&
+		(f.Queue == "" || f.Queue == b.Queue) &&
+		(f.Kind == "" || f.Kind == b.Kind) &&
+		(f.Limit == "" || slices.ContainsFunc(l.Draws, draws)) &&
+		(f.Run == "" || f.Run == b.Run) &&
+		(f.Refs == nil || slices.Contains(f.Refs, j.Ref)) &&
+		(f.Reason == "" || f.Reason == j.Reason) &&
+		(f.Text == "" || strings.Contains(j.Error, f.Text)) &&
+		(f.Before == 0 || when < f.Before) &&
+		(f.After == 0 || when >= f.After) &&
+		j.ID > f.AfterID
+}
