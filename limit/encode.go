@@ -1,0 +1,203 @@
+package limit
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// The stored form: a version, then fixed fields as varints, then the charges,
+// newest first, each as the microseconds since the one after it and its cost.
+// An empty value is the zero State.
+const stateVersion = 1
+
+// ErrState means that stored bytes are not the state of a limit.
+var ErrState = errors.New("not the stored state of a limit")
+
+// MarshalBinary is the stored form of the state. It does not fail.
+func (s *State) MarshalBinary() ([]byte, error) {
+	return s.AppendBinary(make([]byte, 0, 96+6*len(s.log.charges)+len(s.api.reason)+len(s.person.reason)))
+}
+
+// AppendBinary appends the stored form to b. It does not fail.
+func (s *State) AppendBinary(b []byte) ([]byte, error) {
+	flags := byte(0)
+	if s.drained {
+		flags |= 1
+	}
+	if s.booking.Expires != 0 {
+		flags |= 2
+	}
+	b = append(b, stateVersion, flags)
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.debt))
+	for _, x := range s.fields() {
+		b = binary.AppendUvarint(b, uint64(*x))
+	}
+	for _, r := range [...]string{s.api.reason, s.person.reason} {
+		b = binary.AppendUvarint(b, uint64(len(r)))
+		b = append(b, r...)
+	}
+	if s.booking.Expires != 0 {
+		b = binary.AppendUvarint(b, uint64(s.booking.At))
+		b = binary.AppendUvarint(b, uint64(s.booking.Expires))
+		b = binary.AppendUvarint(b, uint64(s.booking.Cost))
+		b = binary.AppendVarint(b, int64(s.booking.Priority))
+		b = binary.LittleEndian.AppendUint64(b, s.booking.Holder)
+	}
+	c := s.log.charges
+	b = binary.AppendUvarint(b, uint64(s.log.fresh))
+	b = binary.AppendUvarint(b, uint64(len(c)))
+	next := s.last
+	for i := len(c) - 1; i >= 0; i-- {
+		b = binary.AppendUvarint(b, uint64(next-c[i].at))
+		b = binary.AppendUvarint(b, uint64(c[i].cost))
+		next = c[i].at
+	}
+	return b, nil
+}
+
+// fields are the plain numbers of the state, none negative, in stored order.
+func (s *State) fields() [10]*int64 {
+	return [...]*int64{
+		&s.last, &s.inFlight, &s.guard, &s.guardBase, &s.quietSince, &s.episode, &s.backoffs, &s.lastSuccess,
+		&s.api.until, &s.person.until,
+	}
+}
+
+// UnmarshalBinary replaces s by the stored state. On an error, which wraps
+// ErrState, s is unchanged.
+func (s *State) UnmarshalBinary(data []byte) error {
+	if len(data) == 0 {
+		*s = State{}
+		return nil
+	}
+	d := decoder{b: data}
+	if v := d.byte(); v != stateVersion {
+		return fmt.Errorf("%w: expected version %d, got %d: this Penstock may be older than the one that wrote it", ErrState, stateVersion, v)
+	}
+	var n State
+	n.decode(&d)
+	if d.fault == "" && len(d.b) > 0 {
+		d.fail("bytes left over")
+	}
+	if d.fault != "" {
+		return fmt.Errorf("%w: %s, %d bytes before the end of %d", ErrState, d.fault, len(d.b), len(data))
+	}
+	*s = n
+	return nil
+}
+
+func (s *State) decode(d *decoder) {
+	flags := d.byte()
+	if flags > 3 {
+		d.fail("unknown flags")
+	}
+	s.drained = flags&1 != 0
+	s.debt = math.Float64frombits(d.uint64())
+	if !(s.debt >= 0 && s.debt <= maxDebt) {
+		d.fail("a debt out of range")
+	}
+	for _, x := range s.fields() {
+		*x = d.int(math.MaxInt64)
+	}
+	for _, x := range [...]Instant{s.last, s.guard, s.guardBase, s.quietSince, s.episode, s.lastSuccess, s.api.until} {
+		if x > maxInstant {
+			d.fail("an instant out of range")
+		}
+	}
+	if s.inFlight > maxSum || s.backoffs > 16 || s.person.until > maxInstant && s.person.until != Never {
+		d.fail("a number out of range")
+	}
+	s.api.reason, s.person.reason = d.text(), d.text()
+	if flags&2 != 0 {
+		s.booking = Booking{At: d.int(maxInstant), Expires: d.int(maxInstant), Cost: d.int(MaxN), Priority: d.priority(), Holder: d.uint64()}
+		if s.booking.Expires == 0 || s.booking.Cost == 0 {
+			d.fail("a booking out of range")
+		}
+	}
+	s.log.fresh = int(d.int(sweepEvery))
+	count := d.int(2 * maxCharges)
+	if count > int64(len(d.b)/2) {
+		d.fail("fewer charges than announced")
+	}
+	if d.fault != "" || count == 0 {
+		return
+	}
+	// Room for a few more: a loaded state is usually charged next.
+	s.log.charges = make([]charge, count, count+8)
+	at := s.last
+	for i := count - 1; i >= 0; i-- {
+		delta, cost := d.int(at), d.int(maxSum)
+		if cost == 0 || delta == 0 && i < count-1 {
+			d.fail("charges out of order")
+		}
+		at -= delta
+		s.log.charges[i] = charge{at, cost}
+	}
+}
+
+// decoder reads values off b. After the first fault it returns zeros.
+type decoder struct {
+	b     []byte
+	fault string
+}
+
+func (d *decoder) fail(text string) {
+	if d.fault == "" {
+		d.fault = text
+	}
+}
+
+func (d *decoder) take(n int) []byte {
+	if d.fault != "" || n > len(d.b) {
+		d.fail("it ends too early")
+		return nil
+	}
+	v := d.b[:n]
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) byte() byte {
+	if v := d.take(1); v != nil {
+		return v[0]
+	}
+	return 0
+}
+
+func (d *decoder) uint64() uint64 {
+	if v := d.take(8); v != nil {
+		return binary.LittleEndian.Uint64(v)
+	}
+	return 0
+}
+
+// int reads an unsigned varint of at most limit.
+func (d *decoder) int(limit int64) int64 {
+	if d.fault != "" {
+		return 0
+	}
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 || v > uint64(limit) {
+		d.fail("a number out of range")
+		return 0
+	}
+	d.b = d.b[n:]
+	return int64(v)
+}
+
+func (d *decoder) priority() int {
+	if d.fault != "" {
+		return 0
+	}
+	v, n := binary.Varint(d.b)
+	if n <= 0 || int64(int(v)) != v {
+		d.fail("a priority out of range")
+		return 0
+	}
+	d.b = d.b[n:]
+	return int(v)
+}
+
+func (d *decoder) text() string { return string(d.take(int(d.int(maxReason)))) }

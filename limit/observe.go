@@ -1,0 +1,85 @@
+package limit
+
+import "time"
+
+// Observation is what a response told us about a limit.
+type Observation struct {
+	At      Instant       // when the response came
+	Slot    Instant       // the slot of its call; 0: not known
+	Refused bool          // the API said "not now"
+	RetryAt Instant       // when it said to come back; 0: it did not
+	Reason  string        // shown to people while the pause lasts
+	Latency time.Duration // of the call; kept for later use, the state does not learn from it yet
+}
+
+const (
+	backoffFirst = Instant(time.Second / time.Microsecond)
+	backoffMax   = Instant(time.Minute / time.Microsecond)
+)
+
+// Observe learns from a response. A refusal pauses the limit until RetryAt, at
+// most 24 h, or, if the API stated no wait, for 1 s doubling to 60 s, give or
+// take a quarter by random, which is from [0,1). A pause only grows until it
+// lapses.
+//
+// Refusals come in episodes: when one call is refused, those already on their
+// way are refused too. Of an episode only the first refusal counts for the
+// back-off and for the guard. It grows the guard if a call passed since the
+// episode before: one that goes on is no matter of jitter. A success ends the
+// run of back-offs, unless its call started before the last refusal came.
+func (s *State) Observe(sp Spec, o Observation, random float64) {
+	at, slot := clampInstant(o.At), clampInstant(o.Slot)
+	if slot == 0 {
+		slot = at
+	}
+	s.repair(at)
+	if !o.Refused {
+		s.succeeded(sp, at, slot)
+		return
+	}
+	paused := s.api.until > at
+	first := !paused && (s.episode == 0 || slot > s.episode)
+	until := Instant(0)
+	switch {
+	case o.RetryAt > at:
+		until = min(o.RetryAt, at+maxAPIPause)
+	case first:
+		until = at + backoff(s.backoffs, random)
+		s.backoffs = min(s.backoffs+1, 16)
+	}
+	if until > at && (!paused || until > s.api.until) {
+		s.api = pause{until, cleanReason(o.Reason)}
+	}
+	if first {
+		if s.episode == 0 || s.lastSuccess > s.episode {
+			s.growGuard(sp)
+		}
+		s.episode = max(at, s.last)
+	}
+	s.quietSince = at
+}
+
+func (s *State) succeeded(sp Spec, at, slot Instant) {
+	s.lastSuccess = max(s.lastSuccess, at)
+	s.quiet(sp, at)
+	if slot <= s.episode {
+		return
+	}
+	s.backoffs = 0
+	// The resumption is behind us: lapsed pauses have done their work.
+	if s.api.until <= min(at, s.last) {
+		s.api = pause{}
+	}
+	if s.person.until <= min(at, s.last) {
+		s.person = pause{}
+	}
+}
+
+// backoff is the wait after this many back-offs in a row.
+func backoff(run int64, random float64) Instant {
+	d := min(backoffFirst<<min(max(run, 0), 10), backoffMax)
+	if !(random >= 0 && random < 1) { // also when it is not a number
+		random = 0.5
+	}
+	return Instant(float64(d) * (0.75 + random/2))
+}
