@@ -1,0 +1,90 @@
+package penstock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/penstockhq/penstock/store"
+)
+
+// A Client enqueues jobs, runs them and looks at them. It is safe for
+// concurrent use. A client that has no handlers is insert-only.
+type Client struct {
+	st    store.Store
+	cfg   Config
+	log   *slog.Logger
+	clock clock
+	specs specCache
+	owns  bool // Close closes the store
+
+	mu      sync.RWMutex
+	kinds   map[string]*kindEntry
+	workers map[*worker]bool
+	permits *permitDesk
+	closed  bool
+}
+
+// New returns a client over a store, which the caller closes after the client.
+func New(st store.Store, cfg Config) (*Client, error) {
+	return newClient(context.Background(), st, cfg)
+}
+
+func newClient(ctx context.Context, st store.Store, cfg Config) (*Client, error) {
+	if st == nil {
+		return nil, errors.New("penstock: the store is nil")
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("penstock: configuration: %w", err)
+	}
+	cfg = cfg.resolved()
+	c := &Client{
+		st: st, cfg: cfg, log: cfg.Logger,
+		kinds: map[string]*kindEntry{}, workers: map[*worker]bool{},
+	}
+	c.specs.st = st
+	if err := c.readClock(ctx); err != nil {
+		return nil, fmt.Errorf("penstock: the store's clock: %w", err)
+	}
+	for _, name := range sortedKeys(cfg.Limits) {
+		if err := c.DeclareLimit(ctx, name, cfg.Limits[name]); err != nil {
+			return nil, fmt.Errorf("penstock: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// readClock takes a sample of the store's clock.
+func (c *Client) readClock(ctx context.Context) error {
+	before := time.Now()
+	now, err := c.st.Now(ctx)
+	if err != nil {
+		return err
+	}
+	c.clock.sample(before, time.Now(), now)
+	return nil
+}
+
+// Store is the store below, for what the client has no method for.
+func (c *Client) Store() store.Store { return c.st }
+
+// Close ends what the client keeps running for Acquire, and closes the store if
+// Open opened it. Let Work return first.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	desk := c.permits
+	already := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if already {
+		return nil
+	}
+	desk.close()
+	if c.owns {
+		return c.st.Close()
+	}
+	return nil
+}
