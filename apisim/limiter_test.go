@@ -1,0 +1,184 @@
+package apisim
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestAlgorithms sends calls at given instants and says which are accepted.
+func TestAlgorithms(t *testing.T) {
+	type at struct {
+		ms     float64
+		accept bool
+	}
+	for _, tt := range []struct {
+		name   string
+		config Config
+		calls  []at
+	}{
+		{"none", Config{}, []at{{0, true}, {0, true}, {0, true}}},
+		{"sliding: exactly one window apart", Config{Algorithm: Sliding, Limit: 2},
+			[]at{{0, true}, {500, true}, {999.999, false}, {1000, true}, {1000, false}, {1499, false}, {1500, true}}},
+		{"sliding: refused calls do not count", Config{Algorithm: Sliding, Limit: 1},
+			[]at{{0, true}, {900, false}, {1000, true}}},
+		{"sliding: refused calls count if asked", Config{Algorithm: Sliding, Limit: 1, CountRefused: true},
+			[]at{{0, true}, {900, false}, {1000, false}, {1999, false}, {2999, true}}},
+		{"fixed: twice the limit around an edge", Config{Algorithm: Fixed, Limit: 2},
+			[]at{{990, true}, {995, true}, {999.999, false}, {1000, true}, {1001, true}, {1002, false}, {2000, true}}},
+		{"fixed: edges by the API's own clock", Config{Algorithm: Fixed, Limit: 1, ClockOffset: 250 * time.Millisecond},
+			[]at{{0, true}, {749, false}, {750, true}, {1749, false}, {1750, true}}},
+		{"bucket: capacity at once, then one by one", Config{Algorithm: Bucket, Limit: 2},
+			[]at{{0, true}, {0, true}, {0, false}, {499, false}, {500, true}, {500, false}, {5000, true}, {5000, true}, {5000, false}}},
+		{"gcra: burst of a tenth", Config{Algorithm: GCRA, Limit: 20},
+			[]at{{0, true}, {0, true}, {0, false}, {49, false}, {50, true}, {99, false}, {100, true}, {1000, true}, {1000, true}, {1000, false}}},
+		{"gcra: burst at least 1", Config{Algorithm: GCRA, Limit: 5},
+			[]at{{0, true}, {199, false}, {200, true}, {399, false}, {400, true}}},
+		{"gcra: burst given", Config{Algorithm: GCRA, Limit: 5, Burst: 3},
+			[]at{{0, true}, {0, true}, {0, true}, {0, false}, {200, true}, {200, false}}},
+		{"paused", Config{PausedUntil: newClock().now.Add(time.Second)},
+			[]at{{0, false}, {999, false}, {1000, true}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			clock := newClock()
+			tt.config.Now = clock.Now
+			api := mustNew(t, tt.config)
+			start := clock.now
+			for i, call := range tt.calls {
+				clock.now = start.Add(ms(call.ms))
+				status := get(t, api)
+				if accepted := status == http.StatusOK; accepted != call.accept || !accepted && status != http.StatusTooManyRequests {
+					t.Fatalf("call %d at %v ms: status %d, want accepted %v", i, call.ms, status, call.accept)
+				}
+			}
+		})
+	}
+}
+
+// TestLimitsHold: whatever the arrivals, no algorithm accepts more than it
+// promises in any window, and the wait a refusal states is exact: one tick
+// earlier is refused, too.
+func TestLimitsHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Config{
+			Algorithm: rapid.SampledFrom([]Algorithm{Sliding, Fixed, Bucket, GCRA}).Draw(t, "algorithm"),
+			Limit:     rapid.IntRange(1, 8).Draw(t, "limit"),
+			Window:    time.Duration(rapid.IntRange(8, 1000).Draw(t, "window")),
+			Burst:     rapid.IntRange(0, 8).Draw(t, "burst"),
+		}.withDefaults()
+		most := map[Algorithm]int{
+			Sliding: c.Limit, Fixed: 2 * c.Limit, Bucket: 2 * c.Limit,
+			// W/N is cut to a whole tick, so up to 8 of them leave room for some more.
+			GCRA: c.Burst + c.Limit,
+		}[c.Algorithm]
+		every := time.Duration(int64(c.Window) / int64(c.Limit))
+		if c.Algorithm == GCRA || c.Algorithm == Bucket {
+			most += int((c.Window-every*time.Duration(c.Limit))/every) + 1
+		}
+		var l limiter
+		var calls []Call
+		now := int64(1_000_000)
+		for range rapid.IntRange(1, 100).Draw(t, "calls") {
+			now += int64(rapid.IntRange(0, int(c.Window)).Draw(t, "gap")) / int64(rapid.IntRange(1, 8).Draw(t, "part"))
+			before := limiter{arrivals: append([]int64(nil), l.arrivals...), window: l.window, used: l.used, full: l.full}
+			ok, wait := l.admit(&c, now)
+			calls = append(calls, Call{At: time.Duration(now), Refused: !ok})
+			if ok {
+				continue
+			}
+			if wait <= 0 {
+				t.Fatalf("refused with a wait of %v", wait)
+			}
+			early, late := before, before
+			early.arrivals, late.arrivals = append([]int64(nil), before.arrivals...), append([]int64(nil), before.arrivals...)
+			if ok, _ := early.admit(&c, now+int64(wait)-1); ok {
+				t.Fatalf("accepted one tick before the stated wait of %v", wait)
+			}
+			if ok, _ := late.admit(&c, now+int64(wait)); !ok {
+				t.Fatalf("refused after the stated wait of %v", wait)
+			}
+		}
+		if got := FullestWindow(calls, c.Window); got > most {
+			t.Fatalf("%s: %d calls in one window, want at most %d", c.Algorithm, got, most)
+		}
+	})
+}
+
+func TestInFlight(t *testing.T) {
+	for name, c := range map[string]Config{
+		"as the algorithm":    {Algorithm: InFlight, Limit: 2, Latency: time.Second},
+		"beside an algorithm": {Algorithm: Sliding, Limit: 100, MaxInFlight: 2, Latency: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := mustNew(t, c)
+				statuses := make(chan int, 3)
+				for range 3 {
+					go func() { statuses <- get(t, api) }()
+					synctest.Wait() // the call now waits out its latency
+				}
+				count := map[int]int{}
+				for range 3 {
+					count[<-statuses]++
+				}
+				if count[200] != 2 || count[429] != 1 {
+					t.Fatalf("three at a time: %v, want two accepted", count)
+				}
+				if got := get(t, api); got != 200 {
+					t.Errorf("after they ended: %d", got)
+				}
+				if s := api.Stats(); s.MostInFlight != 2 || s.Refused != 1 {
+					t.Errorf("stats %+v, want at most 2 in flight and 1 refused", s)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfterForms(t *testing.T) {
+	for _, tt := range []struct {
+		form RetryAfter
+		want string
+	}{
+		{RetryAfterNone, ""},
+		{RetryAfterSeconds, "2"},
+		{RetryAfterExact, "1.251"},
+		{RetryAfterDate, "Sun, 01 Mar 2026 12:00:03 GMT"}, // 12:00:02.0009 by the API's clock
+	} {
+		t.Run(string(tt.form), func(t *testing.T) {
+			clock := newClock()
+			api := mustNew(t, Config{Algorithm: Sliding, Limit: 1, Window: 2 * time.Second, RetryAfter: tt.form, Now: clock.Now, ClockOffset: ms(0.9)})
+			get(t, api)
+			clock.after(ms(749.1))
+			answer, _ := send(api, "GET", "/", "", "")
+			if got := answer.Header().Get("Retry-After"); answer.Code != 429 || got != tt.want {
+				t.Errorf("status %d, Retry-After %q, want 429 and %q", answer.Code, got, tt.want)
+			}
+			if want := clock.now.Add(api.Config().ClockOffset).Format(http.TimeFormat); answer.Header().Get("Date") != want {
+				t.Errorf("Date %q, want %q", answer.Header().Get("Date"), want)
+			}
+		})
+	}
+}
+
+func TestChangedLimitCountsWhatWasAccepted(t *testing.T) {
+	clock := newClock()
+	api := mustNew(t, Config{Algorithm: Sliding, Limit: 4, Now: clock.Now})
+	for range 4 {
+		get(t, api)
+	}
+	for _, change := range []struct{ limit, want int }{{2, 429}, {4, 429}, {5, 200}} {
+		if err := api.Configure(func(c *Config) { c.Limit = change.limit }); err != nil {
+			t.Fatal(err)
+		}
+		if got := get(t, api); got != change.want {
+			t.Errorf("limit %d after 4 calls: %d, want %d", change.limit, got, change.want)
+		}
+	}
+	if err := api.Configure(func(c *Config) { c.Limit = 0 }); err == nil || api.Config().Limit != 5 {
+		t.Errorf("a limit of 0: error %v, limit now %d, want an error and 5", err, api.Config().Limit)
+	}
+}
