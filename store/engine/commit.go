@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"github.com/penstockhq/penstock/dispatch"
+	"github.com/penstockhq/penstock/store"
+)
+
+// commit writes what the plan decided: leases, ends of expired jobs, limits,
+// lanes and gates.
+func (c *claim) commit(plan *dispatch.Plan) (err error) {
+	for name := range plan.Changed {
+		c.limits.loaded[name].changed = true
+	}
+	jobs := make([]*Job, len(plan.Grants))
+	for i, g := range plan.Grants {
+		j := c.heads[g.Job]
+		j.State, j.Worker, j.Token, j.Slot, j.LeaseAt, j.Charges = store.Running, c.r.Worker, c.r.Token, g.Slot, c.now, g.Charges
+		j.Starts++
+		jobs[i] = j
+	}
+	if err := c.tx.Lease(jobs); err != nil {
+		return err
+	}
+	e := ender{tx: c.tx, now: c.now, limits: c.limits}
+	for _, id := range plan.Expired {
+		e.end(c.heads[id], store.Dead, store.Expired, "not started before its expiry")
+	}
+	ended := e.ended
+	if err := c.tx.EndJobs(ended); err != nil {
+		return err
+	}
+	if err := c.commitGates(plan); err != nil {
+		return err
+	}
+	// Successors of expired jobs go last: they may wake lanes and gates written above.
+	e.ended = nil
+	if err := e.write(); err != nil {
+		return err
+	}
+	if c.res.ExpiredJobs, err = views(c.tx, ended, true); err != nil {
+		return err
+	}
+	return c.answer(jobs)
+}
+
+// commitGates writes the lanes and gates the plan moved. Gates come last,
+// because a lane that changes may open one again.
+func (c *claim) commitGates(plan *dispatch.Plan) error {
+	was := make(map[gateKey]Gate, len(plan.Gates))
+	for _, g := range plan.Gates {
+		row := c.gates[gateKey{g.Band, g.Limit}]
+		was[gateKey{g.Band, g.Limit}] = *row
+		row.OpensAt, row.VClock = g.OpensAt, g.VClock
+	}
+	for _, ch := range plan.Lanes {
+		l := c.lanes[ch.ID]
+		g, err := c.gate(l.Band.ID, ch.Gate)
+		if err != nil {
+			return err
+		}
+		l.Gate, l.VTime = ch.Gate, g.VClock+ch.Lag
+		if ch.Moved {
+			g.OpensAt = min(g.OpensAt, ch.OpensAt)
+		}
+		if ch.Short {
+			due, err := settle(c.tx, &l, c.now)
+			if err != nil {
+				return err
+			}
+			if due {
+				g.OpensAt = min(g.OpensAt, c.now)
+			}
+		}
+		if err := c.tx.SaveLane(l); err != nil {
+			return err
+		}
+	}
+	for key, g := range c.gates {
+		if old, ok := was[key]; ok && old == *g {
+			continue
+		}
+		if err := c.tx.SaveGate(*g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gate returns the claim's working copy of a gate.
+func (c *claim) gate(band int64, name string) (*Gate, error) {
+	key := gateKey{band, name}
+	if g, ok := c.gates[key]; ok {
+		return g, nil
+	}
+	g, err := gateOf(c.tx, band, name)
+	if err != nil {
+		return nil, err
+	}
+	c.gates[key] = &g
+	return &g, nil
+}
+
+// answer fills in the claimed jobs with what a worker needs to run them.
+func (c *claim) answer(jobs []*Job) error {
+	vs, err := views(c.tx, jobs, true)
+	if err != nil {
+		return err
+	}
+	c.res.Jobs = make([]store.Claimed, len(vs))
+	for i, v := range vs {
+		c.res.Jobs[i] = store.Claimed{Job: v, Charges: jobs[i].Charges}
+	}
+	return nil
+}

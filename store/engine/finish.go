@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstockhq/penstock/store"
+)
+
+// The events kept of a job: the first and the last ones.
+const (
+	eventsFirst = 5
+	eventsLast  = 15
+)
+
+// Finish ends starts. Each stands for itself: one whose lease is lost changes
+// nothing and does not disturb the others.
+func (s *Store) Finish(ctx context.Context, fs []store.Finish) (out []store.Finished, err error) {
+	err = s.db.Update(ctx, func(tx Tx) error {
+		out, err = finish(tx, fs)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
+	now, err := tx.Now()
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int64, len(fs))
+	for i := range fs {
+		ids[i] = fs[i].ID
+	}
+	jobs, err := tx.Jobs(ids)
+	if err != nil {
+		return nil, err
+	}
+	e := ender{tx: tx, now: now, limits: newLimits(tx)}
+	out := make([]store.Finished, len(fs))
+	seen := make(map[int64]bool, len(fs))
+	for i := range fs {
+		f, j := &fs[i], jobs[i]
+		if j == nil || seen[f.ID] || j.State != store.Running || j.Worker != f.Worker || j.Token != f.Token {
+			out[i].Err = store.ErrLeaseLost
+			continue
+		}
+		seen[f.ID] = true
+		if err := e.observe(f.Observations); err != nil {
+			return nil, err
+		}
+		if err := e.finish(j, f); err != nil {
+			return nil, err
+		}
+		out[i].State, out[i].At = j.State, j.At
+	}
+	return out, e.write()
+}
+
+// ender ends starts and jobs within one transaction.
+type ender struct {
+	tx     Tx
+	now    int64
+	limits *limits
+
+	kept    []*Job // back in line
+	ended   []*Job
+	dropped []int64
+	freed   []int64 // jobs that waited for the end of an ended one
+}
+
+// finish applies one outcome.
+func (e *ender) finish(j *Job, f *store.Finish) error {
+	outcome := f.Outcome
+	if j.Cancel && (outcome == store.OutcomeRetry || outcome == store.OutcomeThrottled || outcome == store.OutcomeSnoozed || outcome == store.OutcomeReturned) {
+		outcome = store.OutcomeCancelled
+	}
+	if err := e.release(j, f.Outcome == store.OutcomeReturned); err != nil {
+		return err
+	}
+	if outcome == store.OutcomeReturned {
+		j.Starts--
+		return e.keep(j, j.At)
+	}
+	if outcome != store.OutcomeThrottled {
+		j.RefusedRun, j.RefusedAt, j.ThrottledAt, j.ThrottleSum = 0, 0, 0, 0
+	}
+	j.Error, j.Result = clean(f.Error), f.Result
+	next := int64(0)
+	switch outcome {
+	case store.OutcomeDiscarded:
+		e.dropped = append(e.dropped, j.ID)
+		e.free(j)
+		return nil
+	case store.OutcomeDone:
+		j.Error = ""
+		j.State = store.Done
+	case store.OutcomeCancelled:
+		j.State = store.Cancelled
+	case store.OutcomeDead:
+		if f.Started != 0 && f.Reason != store.Throttled {
+			j.Attempts++
+		}
+		j.State, j.Reason = store.Dead, f.Reason
+	case store.OutcomeRetry:
+		j.Attempts++
+		next = max(f.At, e.now)
+	case store.OutcomeSnoozed:
+		next = max(f.At, e.now)
+	case store.OutcomeThrottled:
+		j.Throttles++
+		j.RefusedRun++
+		j.RefusedAt = e.now
+		if j.ThrottledAt == 0 {
+			j.ThrottledAt = e.now
+		}
+		j.ThrottleSum += f.Pause.Microseconds()
+		if next = j.At; f.At != 0 {
+			next = max(f.At, e.now)
+		}
+	default:
+		return fmt.Errorf("outcome %v of job %d: expected one that a worker may report", outcome, j.ID)
+	}
+	if outcome != store.OutcomeDone || len(f.Detail) > 0 {
+		if err := e.event(j, store.Event{Started: f.Started, Outcome: outcome, Error: j.Error, NextAt: next, Detail: f.Detail}); err != nil {
+			return err
+		}
+	}
+	if next != 0 {
+		if j.Next != 0 { // a newer version waits for this end: it takes over
+			e.end(j, store.Cancelled, "", supersededText)
+			return nil
+		}
+		return e.keep(j, min(next, MaxInstant))
+	}
+	e.end(j, j.State, j.Reason, j.Error)
+	return nil
+}
+
+const supersededText = "a newer version with the same unique key took over"
+
+// keep puts a job back in line. A suspect that came to an end of its own accord
+// is none any more.
+func (e *ender) keep(j *Job, at int64) error {
+	j.State, j.At = store.Waiting, at
+	j.Worker, j.Token, j.Slot, j.LeaseAt, j.Charges, j.Result = "", 0, 0, 0, nil, nil
+	lanes, err := e.tx.Lanes([]int64{j.Lane})
+	if err != nil {
+		return err
+	}
+	l := lanes[0]
+	if l.Band.Suspect {
+		key := laneKey(l)
+		key.Suspect = false
+		if l, err = e.tx.FindLane(key); err != nil {
+			return err
+		}
+		j.Lane = l.ID
+	}
+	e.kept = append(e.kept, j)
+	return enter(e.tx, &l, at, e.now)
+}
+
+// end ends a job for good.
+func (e *ender) end(j *Job, s store.State, r store.Reason, text string) {
+	j.State, j.Reason, j.Error, j.FinishedAt = s, r, clean(text), e.now
+	j.Worker, j.Token, j.Slot, j.LeaseAt, j.Charges = "", 0, 0, 0, nil
+	e.ended = append(e.ended, j)
+	e.free(j)
+}
+
+// free notes the job that waited for j's end.
+func (e *ender) free(j *Job) {
+	if j.Next != 0 {
+		e.freed = append(e.freed, j.Next)
+		j.Next = 0
+	}
+}
+
+// release gives back what a start was charged. Only the update that matched the
+// lease gets here, so nothing is given back twice.
+func (e *ender) release(j *Job, refund bool) error {
+	for _, ch := range j.Charges {
+		l, err := e.limits.get(ch.Limit)
+		if err != nil {
+			return err
+		}
+		full := l.Spec.InFlight > 0 && l.State.InFlight() >= l.Spec.InFlight
+		l.State.Release(l.Spec, ch.Cost, ch.Slot, e.now, refund)
+		l.changed = true
+		if full || refund {
+			if err := e.tx.WakeGates(ch.Limit, e.now); err != nil {
+				return err
+			}
+		}
+	}
+	j.Charges = nil
+	return nil
+}
+
+func (e *ender) observe(obs []store.Observed) error {
+	for _, o := range obs {
+		l, err := e.limits.get(o.Limit)
+		if err != nil {
+			return err
+		}
+		if !l.Known {
+			return unknownLimit(e.tx, o.Limit)
+		}
+		if o.At == 0 {
+			o.At = e.now
+		}
+		o.Reason = clean(o.Reason)
+		l.State.Observe(l.Spec, o.Observation, o.Random)
+		l.changed = true
+	}
+	return nil
+}
+
+// event writes the next event of a job and drops the one in the middle that is
+// now neither among the first nor among the last.
+func (e *ender) event(j *Job, ev store.Event) error {
+	j.Events++
+	ev.JobID, ev.N, ev.At = j.ID, j.Events, e.now
+	if err := e.tx.AddEvent(ev); err != nil {
+		return err
+	}
+	if old := j.Events - eventsLast; old > eventsFirst {
+		return e.tx.DropEvent(j.ID, old)
+	}
+	return nil
+}
+
+// write writes what was gathered, and then lets successors go.
+func (e *ender) write() error {
+	if err := e.limits.save(); err != nil {
+		return err
+	}
+	freed, err := e.tx.Jobs(e.freed)
+	if err != nil {
+		return err
+	}
+	for _, j := range freed {
+		if j == nil {
+			continue
+		}
+		if err := e.keep(j, e.now); err != nil {
+			return err
+		}
+	}
+	if err := e.tx.SaveJobs(e.kept); err != nil {
+		return err
+	}
+	if err := e.tx.EndJobs(e.ended); err != nil {
+		return err
+	}
+	return removeJobs(e.tx, e.dropped)
+}

@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/penstockhq/penstock/dispatch"
+	"github.com/penstockhq/penstock/store"
+)
+
+// MaxInstant is the last instant that can be stored: the end of the year 9999.
+var MaxInstant = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).UnixMicro()
+
+// maxName bounds names of queues, kinds, limits, groups and keys, in bytes.
+const maxName = 512
+
+// Insert writes all jobs or none.
+func (s *Store) Insert(ctx context.Context, jobs []store.NewJob) (out []store.Inserted, err error) {
+	err = s.db.Update(ctx, func(tx Tx) error {
+		out, err = Insert(tx, jobs)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Insert writes all jobs or none within a transaction, which may be the user's own.
+func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
+	now, err := tx.Now()
+	if err != nil {
+		return nil, err
+	}
+	in := &inserter{tx: tx, now: now, limits: newLimits(tx), lanes: map[string]*laneUse{},
+		pending: map[string]bool{}, out: make([]store.Inserted, len(jobs))}
+	for i := range jobs {
+		if err := in.add(i, &jobs[i]); err != nil {
+			return nil, &store.InsertError{Index: i, Err: err}
+		}
+	}
+	return in.out, in.write()
+}
+
+// inserter gathers the rows of one Insert. Rows are written at the end in one
+// go, but for jobs whose unique key or call id a later one may refer to.
+type inserter struct {
+	tx     Tx
+	now    int64
+	limits *limits
+	lanes  map[string]*laneUse
+	out    []store.Inserted
+
+	pending map[string]bool // unique keys and call ids of rows not yet written
+	dirty   []*laneUse      // lanes that rows not yet written went to
+
+	jobs   []*Job
+	bodies []Body
+	calls  []Call
+	index  []int // of jobs in out
+}
+
+// laneUse is a lane that got jobs, and the earliest of them.
+type laneUse struct {
+	lane Lane
+	at   int64
+}
+
+func (in *inserter) add(i int, n *store.NewJob) error {
+	if err := checkJob(n); err != nil {
+		return err
+	}
+	if n.Ref != "" {
+		if err := in.settlePending("r" + n.Run + "\x00" + n.Ref); err != nil {
+			return err
+		}
+		if done, err := in.sameRef(i, n); done || err != nil {
+			return err
+		}
+	}
+	var before *Job // the running holder of the unique key that n succeeds
+	if n.Unique != "" {
+		if err := in.settlePending("u" + n.Unique); err != nil {
+			return err
+		}
+		holder, done, err := in.holder(i, n)
+		if done || err != nil {
+			return err
+		}
+		before = holder
+	}
+	use, err := in.lane(n)
+	if err != nil {
+		return err
+	}
+	at := max(n.At, in.now)
+	j := &Job{Lane: use.lane.ID, State: store.Waiting, At: at, EnqueuedAt: in.now, ExpiresAt: n.ExpiresAt,
+		Unique: n.Unique, Run: n.Run, Ref: n.Ref}
+	in.jobs = append(in.jobs, j)
+	in.bodies = append(in.bodies, Body{Payload: n.Payload, Options: store.EncodeOptions(n.Options)})
+	in.index = append(in.index, i)
+	if n.Ref != "" {
+		in.calls = append(in.calls, Call{Run: n.Run, Ref: n.Ref, Hash: n.Hash, Line: n.Line})
+	} else {
+		in.calls = append(in.calls, Call{})
+	}
+	if before != nil {
+		return in.succeed(before, j)
+	}
+	if use.at == Empty {
+		in.dirty = append(in.dirty, use)
+	}
+	use.at = min(use.at, at)
+	return nil
+}
+
+// settlePending makes sure that a key which a job of this very call took is
+// found in the store, and notes that the coming job takes it.
+func (in *inserter) settlePending(key string) error {
+	if in.pending[key] {
+		if err := in.write(); err != nil {
+			return err
+		}
+	}
+	in.pending[key] = true
+	return nil
+}
+
+// sameRef settles a job whose call id is taken.
+func (in *inserter) sameRef(i int, n *store.NewJob) (bool, error) {
+	c, ok, err := in.tx.Call(n.Run, n.Ref)
+	if err != nil || !ok {
+		return false, err
+	}
+	state, err := stateOf(in.tx, c.Job)
+	if err != nil {
+		return false, err
+	}
+	in.out[i] = store.Inserted{ID: c.Job, State: state, Verdict: store.Duplicate, Line: c.Line}
+	if c.Hash != n.Hash {
+		in.out[i].Verdict = store.Conflict
+	}
+	return true, nil
+}
+
+// holder settles a job whose unique key is taken. It returns a running holder
+// that the job is to succeed.
+func (in *inserter) holder(i int, n *store.NewJob) (before *Job, done bool, err error) {
+	h, ok, err := in.tx.UniqueHolder(n.Unique)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	if !n.Replace {
+		in.out[i] = store.Inserted{ID: h.ID, State: h.State, Verdict: store.Duplicate}
+		return nil, true, nil
+	}
+	if h.State == store.Running {
+		return h, false, nil
+	}
+	in.out[i] = store.Inserted{ID: h.ID, State: h.State, Verdict: store.Replaced}
+	return nil, true, in.tx.SaveBody(h.ID, Body{Payload: n.Payload, Options: store.EncodeOptions(n.Options)})
+}
+
+// succeed makes j wait for the end of the running job before, and takes over its
+// unique key: the last version submitted runs after it was submitted, and never
+// beside the older one.
+func (in *inserter) succeed(before, j *Job) error {
+	key := j.Unique
+	j.Unique, j.At = "", awaitsEnd
+	if err := in.write(); err != nil {
+		return err
+	}
+	before.Unique, before.Next = "", j.ID
+	if err := in.tx.SaveJobs([]*Job{before}); err != nil {
+		return err
+	}
+	j.Unique = key
+	return in.tx.SaveJobs([]*Job{j})
+}
+
+// awaitsEnd is the due time of a job that waits for another one's end.
+const awaitsEnd = Held
+
+func (in *inserter) lane(n *store.NewJob) (*laneUse, error) {
+	key := keyText(&n.LaneKey)
+	if use, ok := in.lanes[key]; ok {
+		return use, nil
+	}
+	for i, d := range n.Draws {
+		l, err := in.limits.get(d.Limit)
+		if err != nil {
+			return nil, err
+		}
+		if !l.Known {
+			return nil, unknownLimit(in.tx, d.Limit)
+		}
+		if err := l.Spec.CheckCost(d.Cost); err != nil {
+			return nil, fmt.Errorf("limit %q: %w", d.Limit, err)
+		}
+		for _, other := range n.Draws[:i] {
+			if other.Limit == d.Limit {
+				return nil, fmt.Errorf("limit %q is named twice: name it once, with the sum as its cost", d.Limit)
+			}
+		}
+	}
+	lane, err := in.tx.FindLane(n.LaneKey)
+	if err != nil {
+		return nil, err
+	}
+	use := &laneUse{lane: lane, at: Empty}
+	in.lanes[key] = use
+	return use, nil
+}
+
+// write writes what was gathered and lets the lanes know.
+func (in *inserter) write() error {
+	if len(in.jobs) == 0 {
+		return nil
+	}
+	if err := in.tx.AddJobs(in.jobs, in.bodies); err != nil {
+		return err
+	}
+	for k, j := range in.jobs {
+		in.out[in.index[k]] = store.Inserted{ID: j.ID, State: store.Waiting, Verdict: store.Created}
+		if c := in.calls[k]; c.Ref != "" {
+			c.Job = j.ID
+			if err := in.tx.AddCall(c); err != nil {
+				return err
+			}
+		}
+	}
+	in.jobs, in.bodies, in.calls, in.index = in.jobs[:0], in.bodies[:0], in.calls[:0], in.index[:0]
+	clear(in.pending)
+	for _, use := range in.dirty {
+		if err := enter(in.tx, &use.lane, use.at, in.now); err != nil {
+			return err
+		}
+		use.at = Empty
+	}
+	in.dirty = in.dirty[:0]
+	return nil
+}
+
+// keyText joins a lane's parts unambiguously: each with its length before it.
+func keyText(k *store.LaneKey) string {
+	var b strings.Builder
+	part := func(s string) { fmt.Fprintf(&b, "%d:%s", len(s), s) }
+	part(k.Queue)
+	part(k.Kind)
+	part(k.Run)
+	part(k.Load)
+	part(k.Group)
+	fmt.Fprintf(&b, "%d %t", k.Priority, k.Suspect)
+	for _, d := range k.Draws {
+		part(d.Limit)
+		fmt.Fprintf(&b, "%d", d.Cost)
+	}
+	return b.String()
+}
+
+func checkJob(n *store.NewJob) error {
+	for _, f := range []struct {
+		what, v string
+		must    bool
+	}{{"kind", n.Kind, true}, {"queue", n.Queue, true}, {"group", n.Group, false}, {"unique key", n.Unique, false},
+		{"run", n.Run, false}, {"id", n.Ref, false}, {"idempotency key", n.Options.IdempotencyKey, false}} {
+		switch {
+		case f.must && f.v == "":
+			return fmt.Errorf("%s is empty: expected a name", f.what)
+		case len(f.v) > maxName:
+			return fmt.Errorf("%s has %d bytes: expected at most %d", f.what, len(f.v), maxName)
+		case !utf8.ValidString(f.v) || strings.ContainsRune(f.v, 0):
+			return fmt.Errorf("%s %q: expected valid UTF-8 without NUL", f.what, f.v)
+		}
+	}
+	switch {
+	case n.Priority < 1 || n.Priority > 9:
+		return fmt.Errorf("priority %d: expected 1 to 9, larger first", n.Priority)
+	case n.At > MaxInstant || n.ExpiresAt > MaxInstant:
+		return fmt.Errorf("instant beyond the year 9999 cannot be stored: give an earlier one")
+	case n.At < 0 || n.ExpiresAt < 0:
+		return fmt.Errorf("instant before 1970 cannot be stored: leave it out to mean now or never")
+	case n.Ref != "" && n.Run == "":
+		return fmt.Errorf("id %q without a run: ids are unique within a run, name one", n.Ref)
+	case n.Suspect:
+		return fmt.Errorf("a new job cannot be a suspect")
+	}
+	return checkDraws(n.Draws)
+}
+
+func checkDraws(draws []dispatch.Draw) error {
+	for _, d := range draws {
+		if d.Limit == "" || strings.HasSuffix(d.Limit, "/*") || len(d.Limit) > maxName {
+			return fmt.Errorf("limit %q: expected a name of 1 to %d bytes that is not a pattern", d.Limit, maxName)
+		}
+	}
+	return nil
+}

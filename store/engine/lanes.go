@@ -1,0 +1,140 @@
+package engine
+
+import "github.com/penstockhq/penstock/limit"
+
+// enter makes a lane servable after a job due at the instant was put in it. A
+// ready lane needs nothing: whoever serves it finds the job.
+func enter(tx Tx, l *Lane, at, now int64) error {
+	switch {
+	case l.State == LaneReady, l.State == LaneSleeping && at >= l.NextAt:
+		return nil
+	case at <= now:
+		return wake(tx, l, now)
+	}
+	l.State, l.NextAt = LaneSleeping, at
+	return tx.SaveLane(*l)
+}
+
+// wake puts a lane at its gate and opens the gate for a look.
+func wake(tx Tx, l *Lane, now int64) error {
+	g, err := gateOf(tx, l.Band.ID, l.Gate)
+	if err != nil {
+		return err
+	}
+	l.State, l.NextAt = LaneReady, 0
+	// A lane that was away gets no credit for the time it did not use.
+	l.VTime = max(l.VTime, g.VClock)
+	if g.OpensAt == Empty {
+		// Nobody else waits here, so nobody is behind or ahead.
+		g.VClock = l.VTime
+	}
+	if err := tx.SaveLane(*l); err != nil {
+		return err
+	}
+	if g.OpensAt <= now {
+		return nil
+	}
+	g.OpensAt = now
+	return tx.SaveGate(g)
+}
+
+// gateOf returns the gate's row, or an empty one to be saved.
+func gateOf(tx Tx, band int64, name string) (Gate, error) {
+	g, ok, err := tx.Gate(band, name)
+	if err != nil || ok {
+		return g, err
+	}
+	return Gate{Band: band, Limit: name, OpensAt: Empty}, nil
+}
+
+// settle gives a lane whose known due jobs are used up its new state, and
+// reports whether something due is left in it after all.
+func settle(tx Tx, l *Lane, now int64) (due bool, err error) {
+	at, ok, err := tx.FirstDue(l.ID)
+	switch {
+	case err != nil:
+		return false, err
+	case !ok:
+		l.State, l.NextAt = LaneEmpty, 0
+	case at <= now:
+		return true, nil
+	default:
+		l.State, l.NextAt = LaneSleeping, at
+	}
+	return false, nil
+}
+
+// wakeSleepers wakes lanes whose time has come, and reports whether some may be left.
+func wakeSleepers(tx Tx, now int64, n int) (more bool, err error) {
+	lanes, err := tx.SleepingLanes(now, n)
+	if err != nil {
+		return false, err
+	}
+	for i := range lanes {
+		if err := wake(tx, &lanes[i], now); err != nil {
+			return false, err
+		}
+	}
+	return len(lanes) == n, nil
+}
+
+// limits is the set of limits that one transaction reads and changes. Everything
+// in a transaction that touches a limit must draw on the one working copy.
+type limits struct {
+	tx     Tx
+	loaded map[string]*loadedLimit
+}
+
+type loadedLimit struct {
+	Spec    limit.Spec
+	State   limit.State
+	Known   bool // declared, itself or by its pattern
+	changed bool
+}
+
+func newLimits(tx Tx) *limits { return &limits{tx: tx, loaded: map[string]*loadedLimit{}} }
+
+// get loads a limit. An undeclared one has an unlimited spec and Known false.
+func (ls *limits) get(name string) (*loadedLimit, error) {
+	if l, ok := ls.loaded[name]; ok {
+		return l, nil
+	}
+	l := &loadedLimit{}
+	row, ok, err := configOf(ls.tx, name)
+	if err != nil {
+		return nil, err
+	}
+	if l.Known = ok; ok {
+		if l.Spec, err = row.spec(); err != nil {
+			return nil, err
+		}
+	}
+	data, err := ls.tx.LimitState(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > 0 {
+		if err := l.State.UnmarshalBinary(data); err != nil {
+			return nil, err
+		}
+	}
+	ls.loaded[name] = l
+	return l, nil
+}
+
+// save writes the states that changed.
+func (ls *limits) save() error {
+	for name, l := range ls.loaded {
+		if !l.changed {
+			continue
+		}
+		data, err := l.State.MarshalBinary()
+		if err != nil {
+			return err
+		}
+		if err := ls.tx.SaveLimitState(name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
