@@ -44,11 +44,11 @@ func (l *limiter) sliding(c *Config, now int64) (bool, time.Duration) {
 		old++
 	}
 	l.arrivals = l.arrivals[old:]
-	if n := len(l.arrivals); n >= c.Limit {
-		// Room comes when all but Limit-1 of them are a window old.
-		wait := time.Duration(l.arrivals[n-c.Limit] + int64(c.Window) - now)
+	if len(l.arrivals) >= c.Limit {
 		l.refuse(c, now)
-		return false, wait
+		// Room comes when all but Limit-1 of them are a window old.
+		opens := l.arrivals[len(l.arrivals)-c.Limit] + int64(c.Window)
+		return false, time.Duration(opens - now)
 	}
 	l.arrivals = append(l.arrivals, now)
 	return true, 0

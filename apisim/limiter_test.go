@@ -2,6 +2,7 @@ package apisim
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,14 +69,16 @@ func TestLimitsHold(t *testing.T) {
 			Limit:     rapid.IntRange(1, 8).Draw(t, "limit"),
 			Window:    time.Duration(rapid.IntRange(8, 1000).Draw(t, "window")),
 			Burst:     rapid.IntRange(0, 8).Draw(t, "burst"),
+
+			CountRefused: rapid.Bool().Draw(t, "count refused"),
 		}.withDefaults()
 		most := map[Algorithm]int{
 			Sliding: c.Limit, Fixed: 2 * c.Limit, Bucket: 2 * c.Limit,
-			// W/N is cut to a whole tick, so up to 8 of them leave room for some more.
 			GCRA: c.Burst + c.Limit,
 		}[c.Algorithm]
 		every := time.Duration(int64(c.Window) / int64(c.Limit))
 		if c.Algorithm == GCRA || c.Algorithm == Bucket {
+			// Windows here are so short that cutting W/N to a whole tick lets some more pass.
 			most += int((c.Window-every*time.Duration(c.Limit))/every) + 1
 		}
 		var l limiter
@@ -83,7 +86,6 @@ func TestLimitsHold(t *testing.T) {
 		now := int64(1_000_000)
 		for range rapid.IntRange(1, 100).Draw(t, "calls") {
 			now += int64(rapid.IntRange(0, int(c.Window)).Draw(t, "gap")) / int64(rapid.IntRange(1, 8).Draw(t, "part"))
-			before := limiter{arrivals: append([]int64(nil), l.arrivals...), window: l.window, used: l.used, full: l.full}
 			ok, wait := l.admit(&c, now)
 			calls = append(calls, Call{At: time.Duration(now), Refused: !ok})
 			if ok {
@@ -92,8 +94,8 @@ func TestLimitsHold(t *testing.T) {
 			if wait <= 0 {
 				t.Fatalf("refused with a wait of %v", wait)
 			}
-			early, late := before, before
-			early.arrivals, late.arrivals = append([]int64(nil), before.arrivals...), append([]int64(nil), before.arrivals...)
+			early, late := l, l
+			early.arrivals, late.arrivals = slices.Clone(l.arrivals), slices.Clone(l.arrivals)
 			if ok, _ := early.admit(&c, now+int64(wait)-1); ok {
 				t.Fatalf("accepted one tick before the stated wait of %v", wait)
 			}
@@ -166,16 +168,25 @@ func TestRetryAfterForms(t *testing.T) {
 
 func TestChangedLimitCountsWhatWasAccepted(t *testing.T) {
 	clock := newClock()
-	api := mustNew(t, Config{Algorithm: Sliding, Limit: 4, Now: clock.Now})
+	api := mustNew(t, Config{Algorithm: Sliding, Limit: 4, RetryAfter: RetryAfterExact, Now: clock.Now})
 	for range 4 {
 		get(t, api)
+		clock.after(ms(100))
 	}
-	for _, change := range []struct{ limit, want int }{{2, 429}, {4, 429}, {5, 200}} {
+	for _, change := range []struct {
+		limit, status int
+		retryAfter    string
+	}{
+		{4, 429, "0.600"}, // the first of the four leaves the window
+		{2, 429, "0.800"}, // the third does
+		{5, 200, ""},
+	} {
 		if err := api.Configure(func(c *Config) { c.Limit = change.limit }); err != nil {
 			t.Fatal(err)
 		}
-		if got := get(t, api); got != change.want {
-			t.Errorf("limit %d after 4 calls: %d, want %d", change.limit, got, change.want)
+		answer, _ := send(api, "GET", "/", "", "")
+		if got := answer.Header().Get("Retry-After"); answer.Code != change.status || got != change.retryAfter {
+			t.Errorf("limit %d after 4 calls: %d, Retry-After %q, want %d, %q", change.limit, answer.Code, got, change.status, change.retryAfter)
 		}
 	}
 	if err := api.Configure(func(c *Config) { c.Limit = 0 }); err == nil || api.Config().Limit != 5 {

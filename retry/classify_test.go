@@ -20,7 +20,7 @@ import (
 func TestClassify(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	read := &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
-	_, parse := url.Parse("http://[::1")
+	parse := parseError("http://[::1")
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -93,4 +93,9 @@ func TestClassifyRealCalls(t *testing.T) {
 			}
 		})
 	}
+}
+
+func parseError(address string) error {
+	_, err := url.Parse(address)
+	return err
 }

@@ -27,7 +27,8 @@ const (
 type Policy struct {
 	// MaxAttempts is how many attempts a job has in all; 0 means 5.
 	MaxAttempts int
-	// Base is the step after the first failed attempt; 0 means 1 s.
+	// Base is the step after the first failed attempt; 0 means 1 s (or Cap,
+	// where that is shorter).
 	Base time.Duration
 	// Cap is the longest step, before jitter; 0 means 60 s (or Base, where that
 	// is longer), below 0 means no cap.
@@ -74,14 +75,14 @@ func (p Policy) Resolved() Policy {
 	if p.MaxAttempts <= 0 {
 		p.MaxAttempts = DefaultMaxAttempts
 	}
-	if p.Base <= 0 {
-		p.Base = DefaultBase
-	}
 	switch {
 	case p.Cap < 0:
 		p.Cap = math.MaxInt64
 	case p.Cap == 0:
 		p.Cap = max(DefaultCap, p.Base)
+	}
+	if p.Base <= 0 {
+		p.Base = min(DefaultBase, p.Cap)
 	}
 	if !validFactor(p.Factor) {
 		p.Factor = DefaultFactor

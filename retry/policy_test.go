@@ -31,6 +31,7 @@ func TestDelayTable(t *testing.T) {
 		{"random out of range", Policy{}, 1, 17, 1250 * time.Millisecond},
 		{"random not a number", Policy{}, 1, math.NaN(), time.Second},
 		{"long base, cap unset", Policy{Base: time.Hour, Jitter: noJitter}, 1, 0, time.Hour},
+		{"short cap, base unset", Policy{Cap: 200 * time.Millisecond, Jitter: noJitter}, 1, 0, 200 * time.Millisecond},
 		{"no cap saturates", Policy{Cap: -1, Jitter: noJitter}, 1e9, 0, math.MaxInt64},
 		{"no cap saturates with jitter", Policy{Cap: -1}, 1e9, 1, math.MaxInt64},
 		{"constant", Policy{Factor: 1, Base: 3 * time.Second, Jitter: noJitter}, 1e9, 0, 3 * time.Second},
