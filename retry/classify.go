@@ -40,9 +40,12 @@ func (c Class) String() string {
 // Classify reads an error of the standard library, wrapped or bare:
 //
 //   - A connection that could not be made (dial, proxy, a server certificate
-//     that does not verify) never began. The proof is about the one call that
-//     failed: an error from code that makes several calls proves nothing about
-//     the earlier ones.
+//     that does not verify) never began. The proof is about the last connection
+//     that was tried: code that makes several calls, or follows redirects, may
+//     have sent something before. So may net/http by itself: it repeats a
+//     request that was cut off on a reused connection if its method is GET or
+//     the like, or if it has an Idempotency-Key. A request with a Body that is
+//     neither nil nor http.NoBody, and no GetBody, is not repeated.
 //   - An address that can not be parsed, or a network that does not exist, is
 //     permanent.
 //   - Everything else, such as a timeout, a passed deadline, a cancelled

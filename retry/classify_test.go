@@ -13,6 +13,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -87,6 +89,59 @@ func TestClassifyRealCalls(t *testing.T) {
 			_, err := client.Get(tt.url)
 			if err == nil {
 				t.Fatal("the call succeeded")
+			}
+			if got := Classify(err); got != tt.want {
+				t.Errorf("Classify(%v) = %v, want %v", err, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestRepeatsOfTheTransport: net/http repeats a request with an Idempotency-Key
+// that was cut off on a reused connection. If that finds nobody listening, the
+// error is of a dial, although the first try arrived. Without GetBody there is
+// one try, and the error says so.
+func TestRepeatsOfTheTransport(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		once bool
+		want Class
+	}{
+		{"as net/http makes requests", false, NeverBegan},
+		{"without GetBody", true, Transient},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var server *httptest.Server
+			var calls atomic.Int32
+			server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if calls.Add(1) == 2 {
+					server.Listener.Close()
+					panic(http.ErrAbortHandler)
+				}
+			}))
+			defer server.Close()
+			client := &http.Client{Transport: &http.Transport{}}
+			post := func() error {
+				r, err := http.NewRequest("POST", server.URL, strings.NewReader("pay"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Idempotency-Key", "k")
+				if tt.once {
+					r.GetBody = nil
+				}
+				response, err := client.Do(r)
+				if err == nil {
+					response.Body.Close()
+				}
+				return err
+			}
+			if err := post(); err != nil {
+				t.Fatal(err)
+			}
+			err := post()
+			if n := calls.Load(); n != 2 {
+				t.Fatalf("the server saw %d calls, want 2", n)
 			}
 			if got := Classify(err); got != tt.want {
 				t.Errorf("Classify(%v) = %v, want %v", err, got, tt.want)
