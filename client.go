@@ -24,8 +24,10 @@ type Client struct {
 	mu      sync.RWMutex
 	kinds   map[string]*kindEntry
 	workers map[*worker]bool
-	permits *permitDesk
 	closed  bool
+
+	deskMu  sync.Mutex
+	permits *permitDesk // nil until the first Acquire
 }
 
 // New returns a client over a store, which the caller closes after the client.
@@ -75,14 +77,15 @@ func (c *Client) Store() store.Store { return c.st }
 // Open opened it. Let Work return first.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	desk := c.permits
 	already := c.closed
 	c.closed = true
 	c.mu.Unlock()
 	if already {
 		return nil
 	}
-	desk.close()
+	c.deskMu.Lock()
+	c.permits.close()
+	c.deskMu.Unlock()
 	if c.owns {
 		return c.st.Close()
 	}

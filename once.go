@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/penstockhq/penstock/retry"
@@ -93,6 +94,9 @@ func (s *start) once(ctx context.Context, key string, atMostOnce bool, fn func(c
 	if begun.State == store.EffectDone {
 		return append([]byte{}, begun.Result...), nil
 	}
+	if atMostOnce {
+		fn = panicInDoubt(fn)
+	}
 	result, err := fn(ctx)
 	// What is known about the effect is written even if the handler's time is up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), effectWrite)
@@ -105,7 +109,7 @@ func (s *start) once(ctx context.Context, key string, atMostOnce bool, fn func(c
 			return nil, fmt.Errorf("once %q: the effect happened, but that could not be recorded: %w", key, err)
 		}
 		return nil, nil
-	case provesNothingSent(err):
+	case provesNothingSent(err), atMostOnce && saysNothingHappened(err):
 		if e := insist(ctx, func() error { return st.ClearEffect(ctx, key, id, token) }); e != nil {
 			s.w.log.Warn("effect known not to have happened could not be cleared", "job", id, "key", key, "error", e)
 		}
@@ -147,6 +151,27 @@ func provesNothingSent(err error) bool {
 	var limited *RateLimitedError
 	var unsent *NotSentError
 	return errors.As(err, &limited) || errors.As(err, &unsent) || retry.Classify(err) == retry.NeverBegan
+}
+
+// saysNothingHappened says whether the handler itself said that the effect is
+// still to come, or never will.
+func saysNothingHappened(err error) bool {
+	var permanent *PermanentError
+	var snooze *SnoozeError
+	return errors.As(err, &permanent) || errors.As(err, &snooze)
+}
+
+// panicInDoubt turns a panic within an effect into an error: how far it got is
+// not known.
+func panicInDoubt(fn func(context.Context) ([]byte, error)) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) (b []byte, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = &PanicError{Value: v, Stack: debug.Stack()}
+			}
+		}()
+		return fn(ctx)
+	}
 }
 
 // insist repeats a write while the store fails, until ctx ends.

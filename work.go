@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/penstockhq/penstock/store"
 )
 
 // DefaultGrace is how long Work waits for handlers when it is told to stop.
@@ -117,7 +115,5 @@ func (c *Client) Work(ctx context.Context, o WorkOptions) error {
 	if len(kinds) == 0 {
 		return errors.New("penstock: work: no kind has a handler; call Handle first")
 	}
-	return c.work(ctx, o, kinds, nil)
+	return c.newWorker(ctx, o, kinds).run(ctx)
 }
-
-var _ = store.Running

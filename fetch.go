@@ -1,0 +1,219 @@
+package penstock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/penstockhq/penstock/limit"
+	"github.com/penstockhq/penstock/store"
+)
+
+const (
+	// horizon is how far ahead of now a slot may lie that is granted: long enough
+	// for a commit to be over when the slot comes, short enough for a pause to
+	// reach nearly everything that has not begun.
+	horizon = 50 * time.Millisecond
+
+	retryFirst = 20 * time.Millisecond // first wait after the store failed
+	retryMost  = 2 * time.Second
+	lookLeast  = time.Millisecond // shortest wait after a claim that took nothing
+	lookMost   = 50 * time.Millisecond
+	drainLook  = 200 * time.Millisecond // how often a drained worker asks whether others still run
+)
+
+// fetch claims jobs while there are places for them. It never polls: after a
+// claim that took all there was, it sleeps until the instant the store named,
+// or until something wakes it: the store (new work, also from other
+// processes), a place that got free, the end of a trouble.
+func (w *worker) fetch(ctx context.Context) {
+	defer close(w.fetched)
+	watch := w.st.Watch(ctx)
+	idle := 0 // claims in a row that took nothing and said to ask again at once
+	for ctx.Err() == nil {
+		next := limit.Never
+		took, asked := 0, w.toAsk()
+		for _, a := range asked {
+			res, err := w.claim(ctx, a)
+			if err != nil {
+				break // ctx ended, or we have a new identity
+			}
+			took += w.admit(res)
+			next = min(next, res.NextAt)
+		}
+		if took > 0 {
+			idle = 0
+			continue
+		}
+		wait := time.Duration(-1)
+		if len(asked) > 0 {
+			if next != limit.Never {
+				wait = max(w.c.clock.until(next), 0)
+				if wait == 0 {
+					idle++
+				}
+				wait = max(wait, min(lookLeast<<min(idle, 10), lookMost))
+			} else if w.o.Drain {
+				if w.drained(ctx) {
+					return
+				}
+				wait = drainLook
+			}
+		}
+		if w.sleepFetch(ctx, watch, wait) {
+			idle = 0
+		}
+	}
+}
+
+// sleepFetch waits for a signal or for d (negative: for a signal only). It
+// returns true after a signal.
+func (w *worker) sleepFetch(ctx context.Context, watch <-chan struct{}, d time.Duration) bool {
+	var timer <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.wake:
+		return true
+	case <-watch:
+		return true
+	case <-timer:
+	}
+	return false
+}
+
+// toAsk returns the claims to make now; none without places, or while outcomes
+// pile up that could not be stored.
+func (w *worker) toAsk() []ask {
+	if w.idle != nil && w.idle() || w.fin.congested() {
+		return nil
+	}
+	order := inOrder(w.o.Queues, w.o.Weighted, w.c.cfg.Random)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.places.asks(order)
+}
+
+// claim makes one claim. When the store fails, it is repeated with its token,
+// so that jobs leased by a commit whose reply was lost are found. It returns an
+// error only if ctx ended or the worker's identity changed.
+func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
+	w.mu.Lock()
+	r := store.ClaimRequest{
+		Worker: w.id, Token: rand.Int64N(1<<62) + 1,
+		Queues: a.queues, Kinds: w.kinds, Run: w.o.Run,
+		Places: a.places, Prefetch: a.prefetch, Horizon: horizon,
+		SuspectFree: w.places.suspects < suspectOne,
+	}
+	w.claiming = r.Token
+	w.mu.Unlock()
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		// Not ctx: a claim that was sent is better waited for.
+		res, err := w.st.Claim(w.life, r)
+		if err == nil {
+			w.trouble.clear("claim")
+			w.claimedAs = r.Worker
+			return res, nil
+		}
+		if errors.Is(err, store.ErrUnknownWorker) {
+			w.reregister(r.Worker)
+			return res, err
+		}
+		if w.trouble.set("claim", err) {
+			w.log.Error("claiming jobs failed, trying on", "error", err)
+		}
+		r.Repeat = true
+		if ctx.Err() != nil || sleep(ctx, wait) != nil {
+			// One last try: what the lost reply leased is given back at once.
+			last, cancel := context.WithTimeout(w.life, retryMost)
+			defer cancel()
+			if res, err := w.st.Claim(last, r); err == nil {
+				w.claimedAs = r.Worker
+				return res, nil
+			}
+			return res, context.Cause(ctx)
+		}
+	}
+}
+
+// admit takes in what a claim brought and returns how many jobs that were.
+func (w *worker) admit(res store.ClaimResult) int {
+	for _, j := range res.ExpiredJobs {
+		w.ended(&End{Job: j, Outcome: store.OutcomeDead, State: store.Dead, Reason: store.Expired, Error: j.Error, Ended: time.Now(), Recorded: true})
+	}
+	var run []*start
+	w.mu.Lock()
+	w.claiming = 0
+	for i := range res.Jobs {
+		s := w.newStart(res.Jobs[i], w.claimedAs)
+		if w.recordAll {
+			s.recorded = make(chan struct{})
+		}
+		w.held[s.job.ID] = s
+		if w.places.admit(s) {
+			run = append(run, s)
+		}
+	}
+	w.mu.Unlock()
+	for _, s := range run {
+		w.running.Add(1)
+		go w.runFrom(s)
+	}
+	return len(res.Jobs)
+}
+
+// leave frees the place of a start whose handler is over, and returns the start
+// that gets it, if any.
+func (w *worker) leave(s *start) *start {
+	took := time.Duration(0)
+	if !s.beganAt.IsZero() {
+		took = max(time.Since(s.beganAt), 1)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := w.places.leave(s, took)
+	if next == nil || len(w.places.ahead)*2 == w.places.all*aheadPerPlace {
+		w.signal()
+	}
+	return next
+}
+
+// signal wakes fetch.
+func (w *worker) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drained says whether nothing is left, here or with other workers.
+func (w *worker) drained(ctx context.Context) bool {
+	w.mu.Lock()
+	held := len(w.held)
+	w.mu.Unlock()
+	if held > 0 {
+		return false
+	}
+	f := store.Filter{States: []store.State{store.Waiting, store.Running}, N: 1}
+	filters := []store.Filter{f}
+	if w.o.Run != "" {
+		filters[0].Run = w.o.Run
+	} else {
+		filters = nil
+		for _, k := range w.kinds {
+			f.Kind = k
+			filters = append(filters, f)
+		}
+	}
+	for _, f := range filters {
+		if jobs, err := w.st.Jobs(ctx, f); err != nil || len(jobs) > 0 {
+			return false
+		}
+	}
+	return true
+}

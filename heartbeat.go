@@ -1,0 +1,155 @@
+package penstock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/penstockhq/penstock/store"
+)
+
+// beatsPerLease is how many heartbeats fall into a lease.
+const beatsPerLease = 3
+
+// heartbeat keeps the leases alive until ctx ends, and compares what the store
+// believes this worker holds with what it holds. When heartbeats fail for
+// nearly a lease, it stops all handlers: others may take the jobs soon.
+func (w *worker) heartbeat(ctx context.Context) {
+	lease := w.c.cfg.Lease
+	every := lease / beatsPerLease
+	// At most one heartbeat is under way. The alarm runs beside it, since a store
+	// that hangs must not keep the alarm from ringing.
+	alarm := time.AfterFunc(w.leaseLeft(), w.stopForLease)
+	defer alarm.Stop()
+	for sleep(ctx, every) == nil {
+		w.c.clock.age()
+		_ = w.c.readClock(ctx) // the old mapping goes on; the heartbeat tells what is wrong
+		began := time.Now()
+		w.mu.Lock()
+		id := w.id
+		w.mu.Unlock()
+		leases, err := w.st.Heartbeat(ctx, id)
+		switch {
+		case err == nil:
+			w.trouble.clear("heartbeat")
+			w.mu.Lock()
+			w.beat = began
+			w.mu.Unlock()
+			alarm.Reset(w.leaseLeft())
+			w.reconcile(leases, began)
+		case errors.Is(err, store.ErrUnknownWorker):
+			w.reregister(id)
+			alarm.Reset(w.leaseLeft())
+		case ctx.Err() == nil:
+			w.mu.Lock()
+			w.badBeat = time.Now()
+			w.mu.Unlock()
+			if w.trouble.set("heartbeat", err) {
+				w.log.Error("heartbeat failed", "error", err)
+			}
+		}
+		w.sayBeat()
+	}
+}
+
+// leaseLeft is how long the handlers may go on without another heartbeat: the
+// lease less a margin for them to hear of it.
+func (w *worker) leaseLeft() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lease := w.c.cfg.Lease
+	return max(time.Until(w.beat.Add(lease-lease/5)), 0)
+}
+
+// stopForLease stops every handler, since the lease is nearly over.
+func (w *worker) stopForLease() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.badBeat = time.Now()
+	if len(w.held) == 0 {
+		return
+	}
+	w.log.Error("no heartbeat has arrived for nearly a lease: handlers are stopped, since others may take their jobs", "handlers", len(w.held))
+	for _, s := range w.held {
+		s.stop(ErrLeaseLost)
+	}
+}
+
+// reconcile compares leases. What the store says we hold and we do not, twice
+// in a row, is given back: it was never begun here. What we hold and the store
+// does not know is stopped.
+func (w *worker) reconcile(leases []store.Lease, asked time.Time) {
+	theirs := make(map[int64]int64, len(leases))
+	var strange []store.Finish
+	w.mu.Lock()
+	unknown := map[store.Lease]bool{}
+	for _, l := range leases {
+		theirs[l.ID] = l.Token
+		s := w.held[l.ID]
+		if s != nil && s.job.Token == l.Token || l.Token == w.claiming {
+			continue
+		}
+		// A claim or an outcome may be under way; the next heartbeat tells.
+		if unknown[l] = true; w.unknown[l] {
+			strange = append(strange, store.Finish{ID: l.ID, Worker: w.id, Token: l.Token, Outcome: store.OutcomeReturned})
+		}
+	}
+	w.unknown = unknown
+	var lost []*start
+	for id, s := range w.held {
+		if token, ok := theirs[id]; (!ok || token != s.job.Token) && s.at.Before(asked) && !s.settled.Load() {
+			lost = append(lost, s)
+			delete(w.held, id)
+		}
+	}
+	w.mu.Unlock()
+	for _, s := range lost {
+		w.log.Warn("lease lost: the handler is stopped", "kind", s.job.Kind, "job", s.job.ID)
+		s.lose()
+	}
+	if len(strange) > 0 {
+		w.log.Warn("the store says this worker holds jobs that it never got: they are given back", "jobs", len(strange))
+		if _, err := w.st.Finish(w.life, strange); err != nil {
+			w.log.Error("giving back failed; the next heartbeat tries again", "error", err)
+		}
+	}
+}
+
+// reregister takes on a new identity after the old one was declared dead. All
+// that was held under the old one is somebody else's now.
+func (w *worker) reregister(old string) {
+	w.mu.Lock()
+	if w.id != old {
+		w.mu.Unlock()
+		return // done already
+	}
+	id := newWorkerID()
+	lost := make([]*start, 0, len(w.held))
+	for jobID, s := range w.held {
+		lost = append(lost, s)
+		delete(w.held, jobID)
+	}
+	w.unknown = nil
+	w.badBeat = time.Now()
+	w.mu.Unlock()
+	w.log.Error("this worker was declared dead, perhaps because the process or the store stood still: it goes on under a new identity", "old", old, "new", id, "lost", len(lost))
+	for _, s := range lost {
+		s.lose()
+	}
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		began := time.Now()
+		err := w.st.Register(w.life, w.describe(id))
+		if err == nil {
+			w.mu.Lock()
+			w.id, w.beat = id, began
+			w.mu.Unlock()
+			w.trouble.clear("register")
+			w.signal()
+			return
+		}
+		w.trouble.set("register", err)
+		if sleep(w.life, wait) != nil {
+			return
+		}
+	}
+}

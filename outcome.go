@@ -1,0 +1,285 @@
+package penstock
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/penstockhq/penstock/dispatch"
+	"github.com/penstockhq/penstock/limit"
+	"github.com/penstockhq/penstock/retry"
+	"github.com/penstockhq/penstock/store"
+)
+
+type chargeOf = dispatch.Charge
+
+// errExpired is why a start is not made whose job has expired.
+var errExpired = errors.New("not started before its expiry")
+
+// ending is all that the outcome of a start depends on. decide is pure: the
+// clock and the dice are here, too.
+type verdictOn struct {
+	job      store.Claimed
+	err      error // what the handler returned, or why it never began
+	cause    error // why its context ended, if it did
+	began    int64 // 0: the handler never began
+	now      int64 // the store's clock
+	local    time.Time
+	policy   retry.Policy
+	budget   time.Duration
+	classify func(error) error               // the kind's classifier, or nil
+	spec     func(string) (limit.Spec, bool) // of a limit
+	passing  func(limit string) (at int64)   // when a call under the limit last passed
+	random   float64
+	private  bool
+}
+
+// verdict is the outcome of a start.
+type verdict struct {
+	store.Finish
+	paused string // the limit that the outcome pauses
+}
+
+// decide turns what a handler returned into an outcome. See the table in its test.
+func decide(v verdictOn) verdict {
+	if v.private && (v.began != 0 || errors.Is(v.err, ErrCancelled)) {
+		return verdict{Finish: store.Finish{Outcome: store.OutcomeDiscarded}}
+	}
+	if v.began == 0 {
+		return neverBegan(v)
+	}
+	if v.err == nil {
+		return verdict{Finish: store.Finish{Outcome: store.OutcomeDone, Observations: v.passed()}}
+	}
+	text := cleanText(v.err.Error())
+	if errors.Is(v.cause, ErrCancelled) {
+		return verdict{Finish: store.Finish{Outcome: store.OutcomeCancelled, Error: text}}
+	}
+	err := v.classified()
+	var (
+		doubt     *InDoubtError
+		permanent *PermanentError
+		limited   *RateLimitedError
+		snooze    *SnoozeError
+		again     *RetryError
+	)
+	switch {
+	case errors.As(err, &doubt):
+		return dead(store.InDoubt, text)
+	case errors.As(err, &permanent):
+		return dead(store.Rejected, text)
+	case errors.As(err, &limited):
+		return throttled(v, limited, text)
+	case errors.As(err, &snooze):
+		return verdict{Finish: store.Finish{Outcome: store.OutcomeSnoozed, At: later(v.now, snooze.Wait), Error: text, Observations: v.passed()}}
+	case errors.Is(v.cause, ErrStopped), errors.Is(v.cause, ErrLeaseLost):
+		// We broke it off: that says nothing about the job.
+		return verdict{Finish: store.Finish{Outcome: store.OutcomeSnoozed, At: v.now, Error: cleanText(v.cause.Error() + ": " + v.err.Error())}}
+	}
+	attempts := v.job.Attempts + 1
+	if v.policy.Exhausted(attempts) || retry.Classify(err) == retry.Permanent {
+		if !v.policy.Exhausted(attempts) {
+			return dead(store.Rejected, text)
+		}
+		return dead(store.Exhausted, text)
+	}
+	wait := v.policy.Delay(attempts, v.random)
+	if errors.As(err, &again) {
+		wait = again.Wait
+	}
+	return verdict{Finish: store.Finish{Outcome: store.OutcomeRetry, At: later(v.now, wait), Error: text}}
+}
+
+// neverBegan is the outcome of a start whose handler never began.
+func neverBegan(v verdictOn) verdict {
+	switch {
+	case errors.Is(v.err, errExpired):
+		return dead(store.Expired, cleanText(v.err.Error()))
+	case errors.Is(v.err, ErrCancelled):
+		return verdict{Finish: store.Finish{Outcome: store.OutcomeCancelled}}
+	}
+	return verdict{Finish: store.Finish{Outcome: store.OutcomeReturned}}
+}
+
+// throttled is the outcome of a refusal: the limit is paused and the job keeps
+// its place. A job that is refused again while others pass waits alone: what it
+// is refused for is its own.
+func throttled(v verdictOn, e *RateLimitedError, text string) verdict {
+	wait := e.Wait
+	if !e.Until.IsZero() {
+		wait = e.Until.Sub(v.local)
+	}
+	wait = min(max(wait, 0), maxPause)
+	d := verdict{Finish: store.Finish{Outcome: store.OutcomeThrottled, Error: text, Pause: wait}}
+	if since := v.job.ThrottledAt; since != 0 {
+		spent := v.now - since - v.job.ThrottleSum
+		if spent > v.budget.Microseconds() {
+			d = dead(store.Throttled, text)
+		}
+	}
+	name, slot := v.refusing(e.Limit)
+	alone := name == "" || v.job.RefusedRun > 0 && v.passing(name) > v.job.RefusedAt
+	if alone {
+		if d.Outcome == store.OutcomeThrottled {
+			own := v.policy.DelayAtLeast(v.job.RefusedRun+1, wait, v.random)
+			d.At = later(v.now, own)
+		}
+		return d
+	}
+	o := limit.Observation{At: v.now, Slot: slot, Refused: true, Reason: firstLine(text)}
+	if wait > 0 {
+		o.RetryAt = later(v.now, wait)
+	}
+	d.Observations = []store.Observed{{Limit: name, Observation: o, Random: v.random}}
+	d.paused = name
+	return d
+}
+
+// maxPause caps what an API may ask for.
+const maxPause = 24 * time.Hour
+
+// refusing returns the limit that a refusal is about, with the slot it granted:
+// the one that was named, else the first that has a rate, else the first.
+func (v verdictOn) refusing(named string) (name string, slot int64) {
+	slotOf := func(name string) int64 {
+		for _, ch := range v.job.Charges {
+			if ch.Limit == name {
+				return ch.Slot
+			}
+		}
+		return 0
+	}
+	if named != "" {
+		return named, slotOf(named)
+	}
+	first := ""
+	for _, d := range v.job.Draws {
+		sp, ok := v.spec(d.Limit)
+		if !ok {
+			continue
+		}
+		if sp.HasRate() {
+			return d.Limit, slotOf(d.Limit)
+		}
+		if first == "" && sp.InFlight == 0 {
+			first = d.Limit
+		}
+	}
+	return first, slotOf(first)
+}
+
+// passed are the observations of a call that was let through: they let guards
+// shrink and end a limit's run of back-offs.
+func (v verdictOn) passed() []store.Observed {
+	var all []store.Observed
+	for _, ch := range v.job.Charges {
+		if sp, ok := v.spec(ch.Limit); ok && (sp.HasRate() || sp.InFlight == 0) {
+			all = append(all, store.Observed{Limit: ch.Limit, Observation: limit.Observation{
+				At: v.now, Slot: ch.Slot, Latency: time.Duration(v.now-v.began) * time.Microsecond}})
+		}
+	}
+	return all
+}
+
+// classified asks the kind about errors that do not say themselves what is to
+// happen.
+func (v verdictOn) classified() error {
+	if v.classify == nil || saysWhat(v.err) {
+		return v.err
+	}
+	if mapped := v.classify(v.err); mapped != nil {
+		return mapped
+	}
+	return v.err
+}
+
+func saysWhat(err error) bool {
+	var (
+		doubt     *InDoubtError
+		permanent *PermanentError
+		limited   *RateLimitedError
+		snooze    *SnoozeError
+		again     *RetryError
+		unsent    *NotSentError
+	)
+	return errors.As(err, &doubt) || errors.As(err, &permanent) || errors.As(err, &limited) ||
+		errors.As(err, &snooze) || errors.As(err, &again) || errors.As(err, &unsent)
+}
+
+func dead(r store.Reason, text string) verdict {
+	return verdict{Finish: store.Finish{Outcome: store.OutcomeDead, Reason: r, Error: text}}
+}
+
+// later adds a duration to an instant without running over.
+func later(at int64, d time.Duration) int64 { return at + max(d, 0).Microseconds() }
+
+// decide gathers what the decision depends on.
+func (w *worker) decide(s *start, began int64, err error) verdict {
+	ctx := w.life
+	now := time.Now()
+	return decide(verdictOn{
+		job: s.job, err: err, cause: context.Cause(s.ctx), began: began,
+		now: w.c.clock.toStore(now), local: now,
+		policy: s.kind.policy(s.job.Job), budget: s.kind.budget(s.job.Job), classify: w.classifier(s.kind),
+		spec: func(name string) (limit.Spec, bool) { return w.c.specs.get(ctx, name) },
+		passing: func(name string) int64 {
+			info, err := w.st.Limit(ctx, name)
+			if err != nil {
+				return 0
+			}
+			return info.State.LastSuccess()
+		},
+		random: w.c.cfg.Random(), private: w.private,
+	})
+}
+
+// classifier is the kind's Classify, whose panic must not take the worker down.
+func (w *worker) classifier(k *kindEntry) func(error) error {
+	if k.Classify == nil {
+		return nil
+	}
+	return func(err error) (mapped error) {
+		defer func() {
+			if v := recover(); v != nil {
+				w.log.Error("Classify panicked: the error is taken as unknown", "kind", k.name, "panic", v)
+				mapped = nil
+			}
+		}()
+		return k.Classify(err)
+	}
+}
+
+// maxText is how much of an error is stored.
+const maxText = 4 << 10
+
+// cleanText makes an error's text fit to be stored: valid UTF-8 without NUL, its
+// middle left out where it is too long.
+func cleanText(s string) string {
+	if len(s) > maxText {
+		const mark = " … "
+		half := (maxText - len(mark)) / 2
+		s = s[:half] + mark + s[len(s)-half:]
+	}
+	if utf8.ValidString(s) && !strings.ContainsRune(s, 0) {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// firstLine is the first line of a text, at most 200 bytes.
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "") + "…"
+	}
+	return s
+}
+
+func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	return firstLine(cleanText(err.Error()))
+}

@@ -1,0 +1,220 @@
+package penstock
+
+import (
+	"time"
+
+	"github.com/penstockhq/penstock/store"
+)
+
+// How many handlers run at a time where nobody said: first so many; more while
+// all of them wait for something; at most so many.
+const (
+	autoFirst = 100
+	autoMost  = 1000
+	autoSlow  = 10 * time.Millisecond // a handler that takes this long waits for something
+)
+
+// How jobs without limits are fetched ahead, so that short handlers never wait
+// for a commit.
+const (
+	shortHandler  = 2 * time.Millisecond
+	shortSamples  = 64 // handlers to see before they are believed to be short
+	aheadPerPlace = 4
+	aheadLeast    = 64
+	aheadPatience = 500 * time.Millisecond // a job fetched ahead is given back after so long
+)
+
+// suspectOne is how many suspects a process runs at a time: if it dies, it must
+// be known which one it was.
+const suspectOne = 1
+
+// places counts who runs where. It is pure bookkeeping; the worker's lock
+// guards it.
+type places struct {
+	all      int            // places there are
+	taken    int            // by handlers, or by starts that wait for their slot
+	byQueue  map[string]int // claimed jobs per queue whose place is not free yet
+	suspects int
+	waiting  []*start // claimed under limits beyond the places, first to get one
+	ahead    []*start // fetched ahead without limits
+
+	mean    time.Duration // of recent handlers
+	samples int
+}
+
+func (p *places) free() int { return max(p.all-p.taken, 0) }
+
+// admit takes in a claimed job. It returns true if it has a place and is to run
+// now; otherwise it waits for one.
+func (p *places) admit(s *start) bool {
+	p.byQueue[s.job.Queue]++
+	if s.job.Suspect {
+		p.suspects++
+	}
+	if p.taken < p.all {
+		p.taken++
+		return true
+	}
+	if len(s.job.Draws) > 0 {
+		p.waiting = append(p.waiting, s)
+	} else {
+		p.ahead = append(p.ahead, s)
+	}
+	return false
+}
+
+// leave is told that a start's handler is over, and returns the start that gets
+// its place, or nil if the place is free now.
+func (p *places) leave(s *start, took time.Duration) *start {
+	p.gone(s)
+	if took > 0 {
+		p.measure(took)
+	}
+	if p.taken > p.all { // the number of places was cut
+		p.taken--
+		return nil
+	}
+	for _, line := range []*[]*start{&p.waiting, &p.ahead} {
+		if len(*line) > 0 {
+			next := (*line)[0]
+			(*line)[0] = nil
+			*line = (*line)[1:]
+			return next
+		}
+	}
+	p.taken--
+	return nil
+}
+
+// gone forgets a claimed job.
+func (p *places) gone(s *start) {
+	if p.byQueue[s.job.Queue]--; p.byQueue[s.job.Queue] <= 0 {
+		delete(p.byQueue, s.job.Queue)
+	}
+	if s.job.Suspect {
+		p.suspects--
+	}
+}
+
+// takeWaiting removes and returns what was claimed and has no place.
+func (p *places) takeWaiting(aheadOnly bool) []*start {
+	out := p.ahead
+	p.ahead = nil
+	if !aheadOnly {
+		out = append(out, p.waiting...)
+		p.waiting = nil
+	}
+	for _, s := range out {
+		p.gone(s)
+	}
+	return out
+}
+
+func (p *places) measure(took time.Duration) {
+	if p.samples < shortSamples {
+		p.samples++
+	}
+	p.mean += (took - p.mean) / time.Duration(min(p.samples, 32))
+}
+
+// short says that handlers are so short that fetching ahead pays.
+func (p *places) short() bool { return p.samples >= shortSamples && p.mean < shortHandler }
+
+// prefetch is how many jobs without limits to claim on top of the free places.
+func (p *places) prefetch() int {
+	if !p.short() {
+		return 0
+	}
+	want := max(p.all*aheadPerPlace, aheadLeast)
+	if len(p.ahead) > want/2 {
+		return 0
+	}
+	return want - len(p.ahead)
+}
+
+// ask is one claim to be made.
+type ask struct {
+	queues   []store.QueueAsk
+	places   int
+	prefetch int
+}
+
+// asks says which claims are worth making: none if there is no place. order is
+// the queues in the order to be served now. Where queues reserve places that
+// they do not use, a first claim leaves those alone and a second one asks for
+// them, for each such queue.
+func (p *places) asks(order []WorkQueue) []ask {
+	free, prefetch := p.free(), p.prefetch()
+	over := 0
+	if prefetch > 0 {
+		// Jobs under limits must not starve behind those fetched ahead; they wait
+		// for a place a moment, since handlers are short.
+		over = max(p.all/10, 1) - len(p.waiting)
+	}
+	reserved := 0
+	for _, q := range order {
+		reserved += max(q.Reserve-p.byQueue[q.Name], 0)
+	}
+	var out []ask
+	common := ask{places: max(free-reserved, 0), prefetch: prefetch}
+	if reserved == 0 {
+		common.places = max(common.places, over)
+	} else {
+		common.prefetch = 0
+	}
+	for i, q := range order {
+		room := common.places + common.prefetch
+		if q.Max > 0 {
+			room = min(room, q.Max-p.byQueue[q.Name])
+		}
+		if room > 0 {
+			common.queues = append(common.queues, store.QueueAsk{Name: q.Name, Place: i, Max: room})
+		}
+	}
+	if common.places+common.prefetch > 0 && (len(order) == 0 || len(common.queues) > 0) {
+		out = append(out, common)
+	}
+	for _, q := range order {
+		if own := min(q.Reserve-p.byQueue[q.Name], free); own > 0 {
+			out = append(out, ask{queues: []store.QueueAsk{{Name: q.Name, Max: own}}, places: own})
+			free -= own
+		}
+	}
+	return out
+}
+
+// grow adds places if all are taken by handlers that wait for something.
+func (p *places) grow() bool {
+	if p.all >= autoMost || p.free() > 0 || p.samples > 0 && p.mean < autoSlow {
+		return false
+	}
+	p.all = min(p.all*3/2, autoMost)
+	return true
+}
+
+// inOrder returns the queues in the order to be served: as they are, or drawn
+// by weight without putting back.
+func inOrder(queues []WorkQueue, weighted bool, random func() float64) []WorkQueue {
+	if !weighted || len(queues) < 2 {
+		return queues
+	}
+	left := append([]WorkQueue(nil), queues...)
+	out := make([]WorkQueue, 0, len(left))
+	for len(left) > 0 {
+		sum := 0
+		for _, q := range left {
+			sum += max(q.Weight, 1)
+		}
+		point := int(random() * float64(sum))
+		pick := len(left) - 1
+		for i, q := range left {
+			if point -= max(q.Weight, 1); point < 0 {
+				pick = i
+				break
+			}
+		}
+		out = append(out, left[pick])
+		left = append(left[:pick], left[pick+1:]...)
+	}
+	return out
+}

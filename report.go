@@ -1,0 +1,76 @@
+package penstock
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/penstockhq/penstock/store"
+)
+
+// ended tells everybody who wants to know that a start ended: the log, the hook
+// of Work, and, for a dead letter, that of the client.
+func (w *worker) ended(e *End) {
+	if w.private {
+		return
+	}
+	w.logEnd(e)
+	if h := w.o.OnEnd; h != nil {
+		h(e)
+	}
+	if h := w.c.cfg.OnDead; h != nil && e.Recorded && e.State == store.Dead {
+		w.hooks.Add(1)
+		go w.tellDead(h, e.Job.ID)
+	}
+}
+
+// logEnd writes the one line per ended start.
+func (w *worker) logEnd(e *End) {
+	level := slog.LevelInfo
+	switch e.Outcome {
+	case store.OutcomeReturned:
+		level = slog.LevelDebug
+	case store.OutcomeRetry, store.OutcomeDead:
+		level = slog.LevelWarn
+	}
+	if !w.log.Enabled(w.life, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 8)
+	attrs = append(attrs, slog.String("kind", e.Job.Kind), slog.Int64("job", e.Job.ID), slog.Int("start", e.Job.Starts),
+		slog.String("outcome", e.Outcome.String()))
+	if !e.Started.IsZero() {
+		attrs = append(attrs, slog.Duration("took", e.Ended.Sub(e.Started)))
+	}
+	if e.Reason != "" {
+		attrs = append(attrs, slog.String("reason", string(e.Reason)))
+	}
+	if !e.NextAt.IsZero() {
+		attrs = append(attrs, slog.Time("next", e.NextAt))
+	}
+	if e.Error != "" {
+		attrs = append(attrs, slog.String("error", firstLine(e.Error)))
+	}
+	w.log.LogAttrs(w.life, level, "start ended", attrs...)
+}
+
+// tellDead calls the dead-letter hook with the job as it is stored now. At most
+// a few run at a time.
+func (w *worker) tellDead(hook func(context.Context, JobInfo), id int64) {
+	defer w.hooks.Done()
+	w.hookRoom <- struct{}{}
+	defer func() { <-w.hookRoom }()
+	defer func() {
+		if v := recover(); v != nil {
+			w.log.Error("OnDead panicked", "job", id, "panic", v)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(w.life, time.Minute)
+	defer cancel()
+	job, err := w.st.Job(ctx, id)
+	if err != nil {
+		w.log.Error("OnDead was not called: the dead job could not be read", "job", id, "error", err)
+		return
+	}
+	hook(ctx, job)
+}

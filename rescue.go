@@ -1,0 +1,75 @@
+package penstock
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstockhq/penstock/store"
+)
+
+const (
+	rescueEvery = 250 * time.Millisecond
+	sweepEvery  = time.Minute
+)
+
+// rescue takes back the jobs of processes that died, until ctx ends. It asks
+// often, because a store on one machine sees a death at once; the question is
+// one small read.
+func (w *worker) rescue(ctx context.Context) {
+	for sleep(ctx, rescueEvery) == nil {
+		if !w.mayJudge() {
+			continue
+		}
+		jobs, err := w.st.Rescue(ctx, w.c.cfg.LostMax)
+		if err != nil && ctx.Err() == nil {
+			if w.trouble.set("rescue", err) {
+				w.log.Error("taking back the jobs of dead processes failed, trying on", "error", err)
+			}
+		} else {
+			w.trouble.clear("rescue")
+		}
+		for _, j := range jobs {
+			w.ended(&End{Job: j, Outcome: store.OutcomeLost, State: j.State, Reason: j.Reason, Error: j.Error,
+				Ended: time.Now(), NextAt: w.nextOf(j), Recorded: true})
+		}
+		if len(jobs) > 0 {
+			w.signal()
+		}
+	}
+}
+
+func (w *worker) nextOf(j JobInfo) time.Time {
+	if j.State != store.Waiting {
+		return time.Time{}
+	}
+	return time.UnixMicro(j.At)
+}
+
+// mayJudge says whether this process may call others dead: not while, or for a
+// lease after, its own heartbeats failed. Then it was the store, or this
+// process itself, that stood still, and the others get the time to say so.
+func (w *worker) mayJudge() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lease := w.c.cfg.Lease
+	now := time.Now()
+	late := now.Sub(w.beat) > lease*2/beatsPerLease
+	if late {
+		w.badBeat = now
+	}
+	return !late && (w.badBeat.IsZero() || now.Sub(w.badBeat) > lease)
+}
+
+// sweep has the store look for what it overlooked, until ctx ends.
+func (w *worker) sweep(ctx context.Context) {
+	for sleep(ctx, sweepEvery) == nil {
+		finds, err := w.st.Sweep(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.log.Error("sweep failed", "error", err)
+		}
+		if finds > 0 {
+			w.log.Error("the sweep found lanes that should have been awake: a fault of the store, please report it", "finds", finds)
+			w.signal()
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package penstock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstockhq/penstock/store"
+)
+
+// worker is one Work under way. Its loops are fetch, heartbeat, rescue, sweep,
+// oversee and the finisher's run; each has a file of its name.
+type worker struct {
+	c      *Client
+	st     store.Store
+	log    *slog.Logger
+	o      WorkOptions
+	kinds  []string
+	kindOf func(name string) *kindEntry
+
+	private   bool        // it runs the permits of Acquire
+	recordAll bool        // somebody waits for outcomes to be stored
+	idle      func() bool // says that there is nothing to claim; nil: never
+
+	life     context.Context // of calls to the store: ends last
+	end      context.CancelFunc
+	handlers context.Context // of handlers
+	stopAll  context.CancelCauseFunc
+
+	fin      *finisher
+	trouble  trouble
+	wake     chan struct{}
+	fetched  chan struct{} // closed when fetch has ended
+	running  sync.WaitGroup
+	hooks    sync.WaitGroup
+	hookRoom chan struct{}
+	late     atomic.Int64 // starts in a row that came too late for their slot
+	beats    chan struct{}
+
+	claimedAs string // fetch's own: the identity of its last claim
+
+	mu       sync.Mutex
+	id       string
+	held     map[int64]*start // claimed, and the outcome not stored
+	places   places
+	claiming int64                // token of the claim under way
+	unknown  map[store.Lease]bool // leases the last heartbeat told of that we do not hold
+	beat     time.Time            // when the last heartbeat that arrived was sent
+	badBeat  time.Time            // when heartbeats last failed
+	saidFull bool
+}
+
+func newWorkerID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func (c *Client) newWorker(ctx context.Context, o WorkOptions, kinds []string) *worker {
+	w := &worker{
+		c: c, st: c.st, log: c.log, o: o, kinds: kinds, kindOf: c.kind,
+		wake: make(chan struct{}, 1), fetched: make(chan struct{}), hookRoom: make(chan struct{}, 8),
+		beats: make(chan struct{}, 1),
+		id:    newWorkerID(), held: map[int64]*start{},
+	}
+	w.places = places{all: firstOf(o.Concurrency, autoFirst), byQueue: map[string]int{}}
+	w.fin = newFinisher(w)
+	// Values of ctx reach handlers, its end does not: that is what Grace is for.
+	base := context.WithoutCancel(ctx)
+	w.life, w.end = context.WithCancel(base)
+	w.handlers, w.stopAll = context.WithCancelCause(base)
+	return w
+}
+
+func (w *worker) describe(id string) store.Worker {
+	host, _ := os.Hostname() // for people only
+	return store.Worker{ID: id, Host: host, PID: os.Getpid(), Kinds: w.kinds, Run: w.o.Run, Lease: w.c.cfg.Lease}
+}
+
+func (w *worker) grace() time.Duration { return firstOf(w.o.Grace, DefaultGrace) }
+
+// busy is how many jobs are held.
+func (w *worker) busy() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held)
+}
+
+// sayBeat lets tests see that a heartbeat was made.
+func (w *worker) sayBeat() {
+	select {
+	case w.beats <- struct{}{}:
+	default:
+	}
+}
+
+// run works until ctx ends or, with Drain, nothing is left.
+func (w *worker) run(ctx context.Context) error {
+	if err := w.begin(ctx); err != nil {
+		return fmt.Errorf("penstock: work: %w", err)
+	}
+	if err := w.work(ctx); err != nil {
+		return fmt.Errorf("penstock: work: %w", err)
+	}
+	return nil
+}
+
+// begin makes the worker known.
+func (w *worker) begin(ctx context.Context) error {
+	w.beat = time.Now()
+	if err := w.st.Register(ctx, w.describe(w.id)); err != nil {
+		w.end()
+		w.stopAll(nil)
+		return fmt.Errorf("register: %w", err)
+	}
+	if !w.c.addWorker(w) {
+		w.end()
+		w.stopAll(nil)
+		return store.ErrClosed
+	}
+	return nil
+}
+
+func (w *worker) work(ctx context.Context) error {
+	defer w.c.dropWorker(w)
+	var loops sync.WaitGroup
+	for _, loop := range []func(context.Context){w.heartbeat, w.rescue, w.sweep, w.oversee, w.fin.run} {
+		loops.Go(func() { loop(w.life) })
+	}
+	fetching, stopFetch := context.WithCancel(ctx)
+	defer stopFetch()
+	go w.fetch(fetching)
+	select {
+	case <-ctx.Done():
+	case <-w.o.StopNow:
+	case <-w.fetched: // drained
+	}
+	stopFetch()
+	<-w.fetched
+	err := w.shutDown()
+	w.end()
+	loops.Wait()
+	return err
+}
+
+// shutDown is the way out, in this order: give back what has not begun, let
+// handlers end, store their outcomes, say goodbye. Heartbeats go on until the
+// end, so that nobody takes a job over that is still being run.
+func (w *worker) shutDown() error {
+	w.mu.Lock()
+	waiting := w.places.takeWaiting(false)
+	for _, s := range w.held {
+		s.stopWaiting(errNotBegun)
+	}
+	w.mu.Unlock()
+	for _, s := range waiting {
+		w.giveBack(s)
+	}
+	ended := make(chan struct{})
+	go func() { w.running.Wait(); close(ended) }()
+	grace := time.NewTimer(w.grace())
+	defer grace.Stop()
+	select {
+	case <-ended:
+	case <-grace.C:
+		w.log.Warn("handlers did not end within the grace: they are stopped", "grace", w.grace(), "handlers", w.busy())
+	case <-w.o.StopNow:
+	}
+	w.stopEverything()
+	stubborn := time.NewTimer(lastGrace)
+	defer stubborn.Stop()
+	select {
+	case <-ended:
+	case <-stubborn.C:
+		w.abandonAll()
+	}
+	flush, cancel := context.WithTimeout(w.life, max(w.grace(), lastGrace))
+	defer cancel()
+	err := w.fin.flush(flush)
+	w.hooks.Wait()
+	w.mu.Lock()
+	id := w.id
+	w.mu.Unlock()
+	if e := w.st.Deregister(flush, id); e != nil && err == nil {
+		w.log.Warn("this worker could not be deregistered; it is forgotten when its lease is over", "error", e)
+	}
+	return err
+}
+
+// lastGrace is how long handlers get to return once they were cancelled.
+const lastGrace = 5 * time.Second
+
+func (w *worker) stopEverything() {
+	w.mu.Lock()
+	for _, s := range w.held {
+		s.stop(ErrStopped)
+	}
+	w.mu.Unlock()
+	w.stopAll(ErrStopped)
+}
+
+// abandonAll ends the starts whose handlers ignore that they were cancelled.
+func (w *worker) abandonAll() {
+	w.mu.Lock()
+	left := make([]*start, 0, len(w.held))
+	for _, s := range w.held {
+		left = append(left, s)
+	}
+	w.mu.Unlock()
+	for _, s := range left {
+		w.abandon(s)
+	}
+}
+
+func (c *Client) addWorker(w *worker) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.workers[w] = true
+	return true
+}
+
+func (c *Client) dropWorker(w *worker) {
+	c.mu.Lock()
+	delete(c.workers, w)
+	c.mu.Unlock()
+}
