@@ -1,0 +1,22 @@
+package sqlite
+
+import (
+	"github.com/penstockhq/penstock/store/engine"
+)
+
+// tx is a transaction: engine.Tx over a link.
+type tx struct {
+	link
+	clock func() int64
+	live  *live // nil in a transaction of the caller's
+
+	// bands are those read in this transaction; nothing but ReleaseBands changes one.
+	bands map[int64]engine.Band
+	// registered and dropped are the workers to lock and unlock for; see live.go.
+	registered, dropped []string
+}
+
+var _ engine.Tx = (*tx)(nil)
+
+// Now is the clock of this machine: whoever uses the file runs on it.
+func (t *tx) Now() (int64, error) { return t.clock(), nil }

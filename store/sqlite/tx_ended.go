@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/engine"
+)
+
+const endedColumns = waitingColumns + `, j.finished_at, j.reason, j.result`
+
+func readEnded(r row) (*engine.Job, error) {
+	j, err := readJob(r[:13])
+	if err == nil {
+		j.FinishedAt, j.Reason, j.Result = r.int(13), store.Reason(r.text(14)), r.blob(15)
+	}
+	return j, err
+}
+
+func (t *tx) EndJobs(jobs []*engine.Job) error {
+	ids := make([]int64, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+		if err := t.exec(sqlAddEnded, append(jobValues(j), j.FinishedAt, orNull(string(j.Reason)), blobOrNull(j.Result))...); err != nil {
+			return err
+		}
+	}
+	return t.DropJobs(ids)
+}
+
+const sqlAddEnded = `INSERT INTO penstock_ended (id, lane, state, at, enqueued_at, expires_at, unique_key, run, ref,
+	starts, cancel, past, error, finished_at, reason, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	jobs, err := t.listJobs(readEnded, sqlEndedJobs, encodeIDs(ids))
+	return inOrder(ids, jobs), err
+}
+
+const sqlEndedJobs = `SELECT ` + endedColumns + ` FROM json_each(?) e CROSS JOIN penstock_ended j ON j.id = e.value`
+
+func (t *tx) UnendJobs(jobs []*engine.Job) error {
+	ids := make([]int64, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+		if err := t.addJob(j); err != nil {
+			return err
+		}
+	}
+	return t.exec(`DELETE FROM penstock_ended WHERE id IN (SELECT value FROM json_each(?))`, encodeIDs(ids))
+}
+
+func (t *tx) DropEnded(ids []int64) error {
+	if err := t.exec(`DELETE FROM penstock_ended WHERE id IN (SELECT value FROM json_each(?))`, encodeIDs(ids)); err != nil {
+		return err
+	}
+	if err := t.DropBodies(ids); err != nil {
+		return err
+	}
+	return t.DropCalls(ids)
+}
+
+func (t *tx) DropBodies(ids []int64) error {
+	list := encodeIDs(ids)
+	if err := t.exec(`DELETE FROM penstock_body WHERE job IN (SELECT value FROM json_each(?))`, list); err != nil {
+		return err
+	}
+	return t.exec(`DELETE FROM penstock_event WHERE job IN (SELECT value FROM json_each(?))`, list)
+}
+
+// EndedBefore walks the history by id: ids ascend, so what ended long ago is
+// mostly at its beginning, and no done row pays for an index.
+func (t *tx) EndedBefore(states []store.State, before int64, n int) ([]int64, error) {
+	return t.listIDs(`SELECT id FROM penstock_ended WHERE state IN (`+stateList(states)+`) AND finished_at < ? ORDER BY id LIMIT ?`, before, int64(n))
+}
+
+func stateList(states []store.State) string {
+	s := make([]string, len(states))
+	for i, st := range states {
+		s[i] = strconv.Itoa(int(st))
+	}
+	return strings.Join(s, ", ")
+}
+
+func (t *tx) Bodies(ids []int64) ([]engine.Body, error) {
+	bodies := make([]engine.Body, len(ids))
+	at := make(map[int64]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
+	read := func(r row) { bodies[at[r.int(0)]] = engine.Body{Payload: r.blob(1), Options: r.text(2)} }
+	if len(ids) == 1 {
+		return bodies, t.query(read, `SELECT job, payload, options FROM penstock_body WHERE job = ?`, ids[0])
+	}
+	return bodies, t.query(read, sqlBodies, encodeIDs(ids))
+}
+
+const sqlBodies = `SELECT b.job, b.payload, b.options FROM json_each(?) e CROSS JOIN penstock_body b ON b.job = e.value`
+
+func (t *tx) SaveBody(id int64, b engine.Body) error {
+	return t.exec(`INSERT INTO penstock_body (job, payload, options) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET payload = excluded.payload, options = excluded.options`, id, blobOrNull(b.Payload), orNull(b.Options))
+}

@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// How often the file is asked for other processes' commits: often while
+// something happens, then at a rate that costs next to nothing.
+const (
+	lookOften  = 5 * time.Millisecond
+	lookSeldom = 20 * time.Millisecond
+	oftenFor   = time.Second
+)
+
+// watcher tells those who watch of commits: this process's own at once, and
+// others by asking SQLite for the file's data version (a few microseconds).
+type watcher struct {
+	conn *conn         // nobody else's, for the version is relative to it
+	own  chan struct{} // this process committed
+	stop chan struct{}
+	done chan struct{}
+
+	mu      sync.Mutex
+	started bool
+	subs    map[chan struct{}]struct{}
+}
+
+func newWatcher(c *conn) *watcher {
+	return &watcher{conn: c, own: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), subs: map[chan struct{}]struct{}{}}
+}
+
+// watch subscribes until ctx ends. The poll begins with the first subscriber.
+func (w *watcher) watch(ctx context.Context) <-chan struct{} {
+	ch := make(chan struct{}, 1)
+	w.mu.Lock()
+	w.subs[ch] = struct{}{}
+	if !w.started {
+		w.started = true
+		go w.loop()
+	}
+	w.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		delete(w.subs, ch)
+		w.mu.Unlock()
+	})
+	return ch
+}
+
+// wrote says that this process committed. It never blocks.
+func (w *watcher) wrote() {
+	select {
+	case w.own <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) tell() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ch := range w.subs {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (w *watcher) loop() {
+	defer close(w.done)
+	last := int64(-1) // so the first look tells: somebody may have committed meanwhile
+	active := time.Now()
+	timer := time.NewTimer(lookOften)
+	defer timer.Stop()
+	for {
+		own := false
+		select {
+		case <-w.stop:
+			return
+		case <-w.own:
+			own = true
+		case <-timer.C:
+		}
+		// The version is read before anybody is told: what others commit after the
+		// reading shows at the next one, and what they committed before it is seen by
+		// those who are told now. An error is news too: whoever looks will meet it.
+		version, err := w.version()
+		if own || err != nil || version != last {
+			w.tell()
+			if err == nil {
+				active = time.Now()
+			}
+		}
+		last = version
+		pause := lookSeldom
+		if time.Since(active) < oftenFor {
+			pause = lookOften
+		}
+		timer.Reset(pause)
+	}
+}
+
+func (w *watcher) version() (v int64, err error) {
+	_, err = one(w.conn, func(r row) { v = r.int(0) }, `PRAGMA data_version`)
+	return v, err
+}
+
+func (w *watcher) close() error {
+	w.mu.Lock()
+	started := w.started
+	w.started = true // no poll begins any more
+	w.mu.Unlock()
+	if started {
+		close(w.stop)
+		<-w.done
+	}
+	return w.conn.close()
+}
