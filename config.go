@@ -46,6 +46,9 @@ type Config struct {
 	// LostMax is how often a job may lose its process, as the only suspect of
 	// that process, before it is dead; 0 means 3.
 	LostMax int
+	// Adopt lets Open make a SQLite file that holds other tables a Penstock
+	// database, too; see [Client.EnqueueTx].
+	Adopt bool
 }
 
 // Validate reports every fault of the configuration at once, as one joined

@@ -171,11 +171,7 @@ func (c *Client) Enqueue(ctx context.Context, kind string, payload any, opts ...
 	}
 	done, err := c.EnqueueMany(ctx, []NewJob{j})
 	if err != nil {
-		var which *EnqueueError
-		if errors.As(err, &which) {
-			err = which.Err
-		}
-		return Enqueued{}, fmt.Errorf("enqueue %q: %w", kind, err)
+		return Enqueued{}, fmt.Errorf("enqueue %q: %w", kind, bare(err))
 	}
 	return done[0], nil
 }

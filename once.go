@@ -26,8 +26,9 @@ func (AtMostOnceOption) applyOnce(o *onceSettings) { o.atMostOnce = true }
 // AtMostOnce has an effect never run a second time while it may have happened:
 // the job becomes a dead letter ("in_doubt") for a person to decide. Given to
 // [Once] it holds for that effect. Given to Enqueue it holds for everything the
-// handler does: once the handler has begun, only a success, or an error that
-// proves that nothing happened ([NotSent], [RateLimited]), lets the job go on.
+// handler does: once the handler has begun, only a success, an error that proves
+// that nothing happened ([NotSent], [RateLimited]), or a word of the handler's
+// own ([Permanent], [Snooze]) says that nothing is in doubt.
 func AtMostOnce() AtMostOnceOption { return AtMostOnceOption{} }
 
 // Once runs fn so that its effect happens once for the key, and returns its
@@ -75,13 +76,8 @@ func Once[T any](ctx context.Context, key string, fn func(ctx context.Context) (
 		return none, err
 	case kept == nil:
 		return result, nil
-	case len(kept) == 0:
-		return none, nil
 	}
-	if err := json.Unmarshal(kept, &none); err != nil {
-		return none, Permanent(fmt.Errorf("once %q: the kept result cannot be decoded into %T: %w", key, none, err))
-	}
-	return none, nil
+	return decodeKept[T](key, kept)
 }
 
 // once is Once for bytes. It returns the kept result of an earlier run, or nil

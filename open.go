@@ -2,38 +2,42 @@ package penstock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/memory"
+	"github.com/penstockhq/penstock/store/sqlite"
 )
 
 // Open returns a client over the store at target: the path of a SQLite file,
-// which is created if it is not there, or "memory:" for a store that ends with
-// the process. Close the client to close the store.
+// which is created (mode 0600) if it is not there, or "memory:" for a store
+// that ends with the process. Close the client to close the store.
+//
+// Errors of the file: store.ErrNotOurs, store.ErrNewerSchema, store.ErrBusy and
+// those of package store/sqlite.
 func Open(ctx context.Context, target string, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("penstock: configuration: %w", err)
 	}
-	st, err := openStore(ctx, target)
+	st, err := openStore(ctx, target, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", target, err)
+		return nil, fmt.Errorf("penstock: %w", err)
 	}
 	c, err := newClient(ctx, st, cfg)
 	if err != nil {
-		_ = st.Close() // the first error is the one that matters
-		return nil, err
+		return nil, errors.Join(err, st.Close())
 	}
 	c.owns = true
 	return c, nil
 }
 
-func openStore(_ context.Context, target string) (store.Store, error) {
+func openStore(ctx context.Context, target string, cfg Config) (store.Store, error) {
 	switch target {
 	case "":
-		return nil, fmt.Errorf("expected the path of a database, or \"memory:\", got nothing")
+		return nil, errors.New("open: expected the path of a database, or \"memory:\", got nothing")
 	case "memory:":
 		return memory.New(memory.Options{}), nil
 	}
-	return nil, fmt.Errorf("no store for %q", target)
+	return sqlite.Open(ctx, target, sqlite.Options{Adopt: cfg.Adopt})
 }

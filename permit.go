@@ -68,11 +68,7 @@ func (c *Client) Acquire(ctx context.Context, draws ...Draw) (*Permit, error) {
 	done, err := c.EnqueueMany(ctx, []NewJob{{Kind: desk.kind.name, Queue: permitQueue, Payload: []byte(key), Limits: draws}})
 	if err != nil {
 		desk.forget(key)
-		var which *EnqueueError
-		if errors.As(err, &which) {
-			err = which.Err
-		}
-		return nil, fmt.Errorf("acquire: %w", err)
+		return nil, fmt.Errorf("acquire: %w", bare(err))
 	}
 	select {
 	case p := <-grant:
