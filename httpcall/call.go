@@ -1,0 +1,246 @@
+package httpcall
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/penstockhq/penstock"
+)
+
+// An Answer is what an API answered. The header and body belong to the caller
+// of the function that is given it.
+type Answer struct {
+	Status    int
+	Header    http.Header
+	Body      []byte // at most Options.MaxResponse bytes
+	Truncated bool   // there was more, or the body broke off
+	Latency   time.Duration
+}
+
+// caller makes the calls of one process. It is safe for concurrent use.
+type caller struct {
+	o       Options
+	client  *http.Client
+	headers http.Header // of the process, filled in
+	secrets scrubber    // what is secret in them
+	random  func() float64
+	traced  bool // the transport tells when it has a connection
+}
+
+// outcome is what one call came to.
+type outcome struct {
+	status  int
+	latency time.Duration
+	result  json.RawMessage
+	detail  json.RawMessage
+	err     error // for penstock; nil: done
+}
+
+// call makes one call: the attempt-th of its job, with the job's key.
+func (c *caller) call(ctx context.Context, r *Request, key string, attempt int) outcome {
+	begin := time.Now()
+	if err := r.Validate(); err != nil {
+		return c.noAnswer(0, penstock.Permanent(err))
+	}
+	secrets := c.secrets.clone()
+	req, keySent, err := c.build(ctx, r, key, &secrets)
+	if err != nil {
+		// Another process, or this one after a restart, may have what is missing.
+		return c.noAnswer(0, penstock.NotSent(describe(r, &secrets, err)))
+	}
+	trace := &trip{follow: r.FollowRedirects}
+	a, err := c.send(req, trace, begin)
+	if a == nil {
+		return c.noAnswer(time.Since(begin), c.sendFailed(ctx, r, &secrets, trace, err))
+	}
+	result := newResult(a)
+	result.Response = secrets.json(result.Response)
+	out := outcome{
+		status: a.Status, latency: a.Latency,
+		result: result.encode(), detail: newDetail(a, &secrets),
+	}
+	if c.o.Classify != nil {
+		if err := c.o.Classify(a); err != nil {
+			out.err = err
+			return out
+		}
+	}
+	v := verdictOn{
+		request: r, answer: a, broke: err, keySent: keySent,
+		followed: trace.hops, refusal: trace.refusal, secrets: &secrets,
+		wait: func(stated time.Duration) time.Duration {
+			return c.o.Retry.DelayAtLeast(attempt, min(stated, maxWait), c.random())
+		},
+	}
+	out.err = v.judge(time.Now())
+	return out
+}
+
+func (c *caller) noAnswer(latency time.Duration, err error) outcome {
+	return outcome{latency: latency, result: Result{LatencySeconds: seconds(latency)}.encode(), err: err}
+}
+
+// build makes the request as it goes out, with its references filled in.
+func (c *caller) build(ctx context.Context, r *Request, key string, secrets *scrubber) (req *http.Request, keySent bool, err error) {
+	if err := r.CheckEnv(c.o.Env); err != nil {
+		return nil, false, err
+	}
+	lookup := func(name string) (string, error) {
+		v, ok := c.o.Env(name)
+		if !ok {
+			return "", &UnsetError{Name: name}
+		}
+		secrets.add(v, looksSecret(name))
+		return v, nil
+	}
+	address, err := fillURL(r.URL, lookup)
+	if err != nil {
+		return nil, false, err
+	}
+	body, contentType, err := r.content()
+	if err != nil {
+		return nil, false, err
+	}
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	if req, err = http.NewRequestWithContext(ctx, r.verb(), address, reader); err != nil {
+		return nil, false, inner(err)
+	}
+	req.Header.Set("User-Agent", userAgent)
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	for name, values := range c.headers {
+		req.Header[name] = values
+	}
+	for _, name := range sortedNames(r.Headers) {
+		v, err := expand(r.Headers[name], lookup)
+		if err != nil {
+			return nil, false, err
+		}
+		secrets.addHeader(name, v)
+		req.Header.Set(name, v)
+	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+		req.Header.Del("Host")
+	}
+	return req, setKey(req.Header, c.o.keyHeader(r.KeyHeader), key), nil
+}
+
+// setKey puts the job's key in its header, unless the request gives a key there
+// itself, and says whether a key is sent.
+//
+// The name is written in small letters, as HTTP/2 writes all of them: net/http
+// takes a header it knows as "Idempotency-Key" as leave to send a request again
+// by itself when the connection breaks. That would be a call without a permit.
+func setKey(h http.Header, name, key string) bool {
+	if name != "" && key != "" && h.Get(name) == "" {
+		h.Set(name, key)
+	}
+	for _, known := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if v, ok := h[known]; ok {
+			delete(h, known)
+			h[strings.ToLower(known)] = v
+		}
+	}
+	return name != "" && (h.Get(name) != "" || len(h[strings.ToLower(name)]) > 0)
+}
+
+// send makes the call and reads the answer. An answer with an error is one
+// whose body broke off.
+func (c *caller) send(req *http.Request, t *trip, begin time.Time) (*Answer, error) {
+	resp, err := c.client.Do(req.WithContext(t.watch(req.Context())))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header}
+	a.Body, a.Truncated, err = readBody(resp, c.o.MaxResponse)
+	a.Latency = time.Since(begin)
+	return a, err
+}
+
+// drain is how much of a body that is too long is read to keep its connection:
+// more costs more than a new connection.
+const drain = 256 << 10
+
+func readBody(resp *http.Response, most int64) (body []byte, truncated bool, err error) {
+	var b bytes.Buffer
+	if n := resp.ContentLength; n > 0 {
+		b.Grow(int(min(n, most, 1<<20)) + bytes.MinRead)
+	}
+	if _, err = io.Copy(&b, io.LimitReader(resp.Body, most)); err != nil {
+		return b.Bytes(), true, err
+	}
+	// One more read shows the end, after which the connection can be used again.
+	n, _ := io.CopyN(io.Discard, resp.Body, drain)
+	return b.Bytes(), n > 0, nil
+}
+
+// sendFailed says what a call without an answer means.
+func (c *caller) sendFailed(ctx context.Context, r *Request, secrets *scrubber, t *trip, err error) error {
+	unsent := c.neverSent(t, err)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	err = describe(r, secrets, err)
+	if unsent {
+		return penstock.NotSent(err)
+	}
+	return err
+}
+
+// describe puts what was called before err, which loses every secret.
+func describe(r *Request, secrets *scrubber, err error) error {
+	err = inner(err)
+	return &callError{
+		text: fmt.Sprintf("%s %s: %s", r.verb(), Mask(r.URL), secrets.text(err.Error())),
+		err:  err,
+	}
+}
+
+// callError is an error with a text that is safe to store.
+type callError struct {
+	text string
+	err  error
+}
+
+func (e *callError) Error() string { return e.text }
+func (e *callError) Unwrap() error { return e.err }
+
+// fillHeaders reads the headers of the process.
+func (c *caller) fillHeaders() error {
+	var faults []error
+	for _, name := range sortedNames(c.o.Headers) {
+		for _, raw := range c.o.Headers[name] {
+			v, err := expand(raw, func(name string) (string, error) {
+				v, ok := c.o.Env(name)
+				if !ok {
+					return "", &UnsetError{Name: name}
+				}
+				c.secrets.add(v, looksSecret(name))
+				return v, nil
+			})
+			if err == nil {
+				err = checkHeader(name, v)
+			}
+			if err != nil {
+				faults = append(faults, err)
+				continue
+			}
+			c.secrets.addHeader(name, v)
+			c.headers.Add(name, v)
+		}
+	}
+	return errors.Join(faults...)
+}
