@@ -28,7 +28,7 @@ var finishTests = []test{
 func (e *env) started(w string, opts ...opt) store.Claimed {
 	e.Helper()
 	id := e.one(opts...)
-	jobs := e.claim(w).Jobs
+	jobs := e.claim(w, places(1)).Jobs
 	if len(jobs) != 1 || jobs[0].ID != id {
 		e.Fatalf("claimed %v, expected job %d", idsOf(jobs), id)
 	}

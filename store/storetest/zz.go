@@ -1,4 +1,3 @@
 package storetest
 
-var cancelTests, replayTests, effectTests, limitTests, queueTests, inspectTests,
-	eventTests, byteTests, hazardTests, caseTests, flatTests, randomTests, processTests []test
+var hazardTests, caseTests, flatTests, randomTests, processTests []test
