@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/retry"
 )
 
 // An Answer is what an API answered. The header and body belong to the caller
@@ -27,11 +28,10 @@ type Answer struct {
 // caller makes the calls of one process. It is safe for concurrent use.
 type caller struct {
 	o       Options
-	client  *http.Client
 	headers http.Header // of the process, filled in
 	secrets scrubber    // what is secret in them
 	random  func() float64
-	traced  bool // the transport tells when it has a connection
+	traced  bool // the transport is known to tell when it has a connection
 }
 
 // outcome is what one call came to.
@@ -55,8 +55,8 @@ func (c *caller) call(ctx context.Context, r *Request, key string, attempt int) 
 		// Another process, or this one after a restart, may have what is missing.
 		return c.noAnswer(0, penstock.NotSent(describe(r, &secrets, err)))
 	}
-	trace := &trip{follow: r.FollowRedirects}
-	a, err := c.send(req, trace, begin)
+	trace := &trip{}
+	a, err := c.send(req, r.FollowRedirects, trace, begin)
 	if a == nil {
 		return c.noAnswer(time.Since(begin), c.sendFailed(ctx, r, &secrets, trace, err))
 	}
@@ -74,7 +74,7 @@ func (c *caller) call(ctx context.Context, r *Request, key string, attempt int) 
 	}
 	v := verdictOn{
 		request: r, answer: a, broke: err, keySent: keySent,
-		followed: trace.hops, refusal: trace.refusal, secrets: &secrets,
+		refusal: trace.refusal, secrets: &secrets,
 		wait: func(stated time.Duration) time.Duration {
 			return c.o.Retry.DelayAtLeast(attempt, min(stated, maxWait), c.random())
 		},
@@ -137,29 +137,32 @@ func (c *caller) build(ctx context.Context, r *Request, key string, secrets *scr
 	return req, setKey(req.Header, c.o.keyHeader(r.KeyHeader), key), nil
 }
 
-// setKey puts the job's key in its header, unless the request gives a key there
-// itself, and says whether a key is sent.
-//
-// The name is written in small letters, as HTTP/2 writes all of them: net/http
-// takes a header it knows as "Idempotency-Key" as leave to send a request again
+// replayed are the headers that net/http takes as leave to send a request again
 // by itself when the connection breaks. That would be a call without a permit.
-func setKey(h http.Header, name, key string) bool {
+var replayed = []string{"Idempotency-Key", "X-Idempotency-Key"}
+
+// setKey puts the job's key in the named header, unless the request gives a key
+// there itself, and says whether a key is sent. It writes the name in small
+// letters where that keeps net/http from knowing it; HTTP/2 does so anyway.
+func setKey(h http.Header, name, key string) (sent bool) {
 	if name != "" && key != "" && h.Get(name) == "" {
 		h.Set(name, key)
 	}
-	for _, known := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
-		if v, ok := h[known]; ok {
+	sent = name != "" && h.Get(name) != ""
+	for _, known := range replayed {
+		if v := h[known]; len(v) > 0 {
 			delete(h, known)
 			h[strings.ToLower(known)] = v
+			sent = true
 		}
 	}
-	return name != "" && (h.Get(name) != "" || len(h[strings.ToLower(name)]) > 0)
+	return sent
 }
 
 // send makes the call and reads the answer. An answer with an error is one
 // whose body broke off.
-func (c *caller) send(req *http.Request, t *trip, begin time.Time) (*Answer, error) {
-	resp, err := c.client.Do(req.WithContext(t.watch(req.Context())))
+func (c *caller) send(req *http.Request, follow bool, t *trip, begin time.Time) (*Answer, error) {
+	resp, err := c.roundTrip(req.WithContext(t.watch(req.Context())), follow, t)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +178,9 @@ func (c *caller) send(req *http.Request, t *trip, begin time.Time) (*Answer, err
 const drain = 256 << 10
 
 func readBody(resp *http.Response, most int64) (body []byte, truncated bool, err error) {
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil, false, nil // what follows is not an answer and may never end
+	}
 	var b bytes.Buffer
 	if n := resp.ContentLength; n > 0 {
 		b.Grow(int(min(n, most, 1<<20)) + bytes.MinRead)
@@ -182,20 +188,29 @@ func readBody(resp *http.Response, most int64) (body []byte, truncated bool, err
 	if _, err = io.Copy(&b, io.LimitReader(resp.Body, most)); err != nil {
 		return b.Bytes(), true, err
 	}
-	// One more read shows the end, after which the connection can be used again.
-	n, _ := io.CopyN(io.Discard, resp.Body, drain)
-	return b.Bytes(), n > 0, nil
+	// To read on shows whether that was all, and after the end the connection
+	// can be used again.
+	n, err := io.CopyN(io.Discard, resp.Body, drain)
+	return b.Bytes(), n > 0 || err != io.EOF, nil
 }
 
 // sendFailed says what a call without an answer means.
 func (c *caller) sendFailed(ctx context.Context, r *Request, secrets *scrubber, t *trip, err error) error {
-	unsent := c.neverSent(t, err)
+	begins := retry.Classify(err) == retry.NeverBegan
+	// Without a connection nothing was sent. Where the transport may not tell of
+	// one, the error is the proof, if it is about the only request of the call.
+	unsent := !t.connected.Load() && t.hops == 0 && (c.traced || begins)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	err = describe(r, secrets, err)
-	if unsent {
+	switch {
+	case unsent:
 		return penstock.NotSent(err)
+	case begins:
+		// It is the last of several requests that never began: who reads the
+		// cause must not take that for the call.
+		return &callError{text: err.Error()}
 	}
 	return err
 }

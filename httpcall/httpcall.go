@@ -172,7 +172,6 @@ func newCaller(o Options) (*caller, error) {
 		c.o.Transport = newTransport()
 	}
 	_, c.traced = c.o.Transport.(*http.Transport)
-	c.client = &http.Client{Transport: c.o.Transport, CheckRedirect: checkRedirect}
 	return c, nil
 }
 

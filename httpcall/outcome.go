@@ -34,13 +34,12 @@ func (e *StatusError) Error() string {
 
 // verdictOn is all that decides what an answer means.
 type verdictOn struct {
-	request  *Request
-	answer   *Answer
-	broke    error // why the body broke off, if it did
-	keySent  bool
-	followed int    // redirects
-	refusal  string // why a redirect was not followed, if one was to be
-	secrets  *scrubber
+	request *Request
+	answer  *Answer
+	broke   error // why the body broke off, if it did
+	keySent bool
+	refusal error // why a redirect was not followed, if one was to be
+	secrets *scrubber
 	// wait is how long to wait for the next attempt if the API states a time.
 	wait func(stated time.Duration) time.Duration
 }
@@ -85,8 +84,8 @@ func (v verdictOn) redirect() string {
 	}
 	to = v.secrets.text(Mask(to))
 	switch {
-	case v.refusal != "":
-		return fmt.Sprintf("the redirect to %.200q is not followed: %s", to, v.refusal)
+	case v.refusal != nil:
+		return fmt.Sprintf("the redirect to %.200q is not followed: %v", to, v.refusal)
 	case v.request.FollowRedirects:
 		return fmt.Sprintf("the redirect to %.200q can not be followed", to)
 	}

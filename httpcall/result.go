@@ -98,4 +98,6 @@ func wholeCharacters(b []byte) []byte {
 }
 
 // seconds is a latency to the microsecond.
-func seconds(d time.Duration) float64 { return float64(d.Round(time.Microsecond)/time.Microsecond) / 1e6 }
+func seconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)/time.Microsecond) / 1e6
+}
