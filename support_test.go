@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -135,4 +136,10 @@ func virtual(t *testing.T, fn func(t *testing.T)) {
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
+}
+
+// percentile returns the p-th percentile; it sorts all.
+func percentile(all []time.Duration, p int) time.Duration {
+	slices.Sort(all)
+	return all[min(len(all)*p/100, len(all)-1)]
 }

@@ -1,0 +1,125 @@
+package penstock
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/penstockhq/penstock/store"
+)
+
+func queueStart(queue string, limits ...string) *start {
+	return &start{job: store.Claimed{Job: store.Job{LaneKey: store.LaneKey{Queue: queue, Draws: Draws(limits...)}}}}
+}
+
+func TestPlacesAsks(t *testing.T) {
+	urgent := WorkQueue{Name: "urgent", Reserve: 2}
+	low := WorkQueue{Name: "low"}
+	capped := WorkQueue{Name: "capped", Max: 3}
+	for _, tt := range []struct {
+		name    string
+		queues  []WorkQueue
+		running map[string]int
+		short   bool
+		want    string
+	}{
+		{"any queue", nil, nil, false, "[{[] 10 0}]"},
+		{"no place", nil, map[string]int{"x": 10}, false, "[]"},
+		{"in order", []WorkQueue{urgent, low}, nil, false, "[{[{urgent 0 8} {low 1 8}] 8 0} {[{urgent 0 2}] 2 0}]"},
+		{"only reserved places are left", []WorkQueue{low, urgent}, map[string]int{"low": 8}, false, "[{[{urgent 0 2}] 2 0}]"},
+		{"reserve in use", []WorkQueue{low, urgent}, map[string]int{"urgent": 2}, false, "[{[{low 0 8} {urgent 1 8}] 8 0}]"},
+		{"capped", []WorkQueue{capped, low}, map[string]int{"capped": 2}, false, "[{[{capped 0 1} {low 1 8}] 8 0}]"},
+		{"cap reached", []WorkQueue{capped, low}, map[string]int{"capped": 3}, false, "[{[{low 1 7}] 7 0}]"},
+		{"all caps reached", []WorkQueue{capped}, map[string]int{"capped": 3}, false, "[]"},
+		{"short handlers fetch ahead", nil, map[string]int{"x": 4}, true, "[{[] 6 64}]"},
+		{"and leave room for jobs under limits", nil, map[string]int{"x": 10}, true, "[{[] 1 64}]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := places{all: 10, byQueue: map[string]int{}}
+			for q, n := range tt.running {
+				for range n {
+					p.admit(queueStart(q))
+				}
+			}
+			if tt.short {
+				p.samples, p.mean = shortSamples, time.Microsecond
+			}
+			if got := fmt.Sprint(p.asks(tt.queues)); got != tt.want {
+				t.Errorf("asks %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// A place goes to a start under limits first, then to what was fetched ahead.
+func TestPlacesLeave(t *testing.T) {
+	p := places{all: 1, byQueue: map[string]int{}}
+	first, ahead, limited := queueStart("q"), queueStart("q"), queueStart("q", "api")
+	if !p.admit(first) || p.admit(ahead) || p.admit(limited) {
+		t.Fatal("one place, and not exactly one start got it")
+	}
+	for _, step := range []struct{ leaves, next *start }{{first, limited}, {limited, ahead}, {ahead, nil}} {
+		if got := p.leave(step.leaves, time.Millisecond); got != step.next {
+			t.Errorf("place went to %p, want %p", got, step.next)
+		}
+	}
+	if p.free() != 1 || len(p.byQueue) != 0 {
+		t.Errorf("free %d, by queue %v", p.free(), p.byQueue)
+	}
+}
+
+func TestInOrderByWeight(t *testing.T) {
+	queues := []WorkQueue{{Name: "a", Weight: 3}, {Name: "b"}}
+	first := map[string]int{}
+	for i := range 400 {
+		out := inOrder(queues, true, func() float64 { return float64(i) / 400 })
+		if len(out) != 2 || out[0].Name == out[1].Name {
+			t.Fatalf("order %v", out)
+		}
+		first[out[0].Name]++
+	}
+	if first["a"] != 300 || first["b"] != 100 {
+		t.Errorf("first were %v, want 3 to 1", first)
+	}
+	if out := inOrder(queues, false, nil); out[0].Name != "a" {
+		t.Errorf("in order: %v", out)
+	}
+}
+
+func TestPlacesGrow(t *testing.T) {
+	p := places{all: 100, byQueue: map[string]int{}, samples: shortSamples, mean: time.Second}
+	if p.grow() {
+		t.Error("grew with places free")
+	}
+	for range 20 {
+		p.taken = p.all
+		p.grow()
+	}
+	if p.all != autoMost {
+		t.Errorf("grew to %d, want %d", p.all, autoMost)
+	}
+	p = places{all: 100, taken: 100, samples: shortSamples, mean: time.Millisecond}
+	if p.grow() {
+		t.Error("grew though handlers are short")
+	}
+}
+
+func TestClock(t *testing.T) {
+	at := time.Unix(1000, 0)
+	var c clock
+	c.sample(at, at.Add(2*time.Millisecond), at.UnixMicro()+1500)
+	if c.offset.Load() != 0 {
+		t.Errorf("offset %d, though the sample does not contradict equal clocks", c.offset.Load())
+	}
+	hour := int64(3600) * second
+	c = clock{}
+	c.sample(at, at.Add(20*time.Millisecond), at.UnixMicro()+hour)
+	c.sample(at, at.Add(2*time.Millisecond), at.UnixMicro()+hour)  // says more
+	c.sample(at, at.Add(90*time.Millisecond), at.UnixMicro()+hour) // says less
+	if got := c.offset.Load(); got != hour-1000 {
+		t.Errorf("offset %d, want %d", got, hour-1000)
+	}
+	if got := c.toStore(at); got != at.UnixMicro()+hour-1000 {
+		t.Errorf("toStore %d", got)
+	}
+}
