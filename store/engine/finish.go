@@ -130,7 +130,9 @@ func (e *ender) finish(j *Job, f *store.Finish) error {
 		}
 	}
 	if next != 0 {
-		if j.Next != 0 { // a newer version waits for this end: it takes over
+		if superseded, err := e.superseded(j); err != nil {
+			return err
+		} else if superseded {
 			e.end(j, store.Cancelled, "", supersededText)
 			return nil
 		}
@@ -139,6 +141,19 @@ func (e *ender) finish(j *Job, f *store.Finish) error {
 	e.end(j, j.State, j.Reason, j.Error)
 	return nil
 }
+
+// superseded reports whether a newer version waits for the job's end: it takes
+// over, and the older one is not tried again.
+func (e *ender) superseded(j *Job) (bool, error) {
+	if j.Next == 0 {
+		return false, nil
+	}
+	next, ok, err := e.tx.Job(j.Next)
+	return ok && awaits(next), err
+}
+
+// awaits reports whether the job waits for another one's end.
+func awaits(j *Job) bool { return j.State == store.Waiting && j.At == awaitsEnd }
 
 const supersededText = "a newer version with the same unique key took over"
 
@@ -244,7 +259,7 @@ func (e *ender) write() error {
 		return err
 	}
 	for _, j := range freed {
-		if j == nil {
+		if j == nil || !awaits(j) { // cancelled meanwhile, perhaps replayed
 			continue
 		}
 		if err := e.keep(j, e.now); err != nil {

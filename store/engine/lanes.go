@@ -54,7 +54,7 @@ func settle(tx Tx, l *Lane, now int64) (due bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
-	case !ok:
+	case !ok || at >= awaitsEnd:
 		l.State, l.NextAt = LaneEmpty, 0
 	case at <= now:
 		return true, nil

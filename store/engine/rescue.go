@@ -193,7 +193,10 @@ func (e *ender) lose(j *Job, lostMax int) error {
 	case lostMax > 0 && j.Losses >= lostMax:
 		e.end(j, store.Dead, store.Lost, fmt.Sprintf("%s, %d times with no other suspect beside it", text, j.Losses))
 		return nil
-	case j.Next != 0:
+	}
+	if superseded, err := e.superseded(j); err != nil {
+		return err
+	} else if superseded {
 		e.end(j, store.Cancelled, "", supersededText)
 		return nil
 	}

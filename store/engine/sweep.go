@@ -57,7 +57,7 @@ func mend(tx Tx, l *Lane, now int64) (bool, error) {
 		return true, tx.SaveGate(g)
 	}
 	at, ok, err := tx.FirstDue(l.ID)
-	if err != nil || !ok {
+	if err != nil || !ok || at >= awaitsEnd {
 		return false, err
 	}
 	if l.State == LaneSleeping && l.NextAt <= at {

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"strings"
+
 	"cmp"
 	"slices"
 
@@ -128,8 +130,9 @@ func (t *tx) NextGate(bands []int64, at int64) (int64, error) {
 }
 
 func (t *tx) WakeGates(limit string, at int64) error {
+	prefix, isPattern := strings.CutSuffix(limit, "*")
 	for k, g := range t.gates {
-		if k.limit == limit && g.OpensAt > at && g.OpensAt != engine.Empty {
+		if (k.limit == limit || isPattern && strings.HasPrefix(k.limit, prefix)) && g.OpensAt > at && g.OpensAt != engine.Empty {
 			g.OpensAt = at
 			if err := t.SaveGate(g); err != nil {
 				return err

@@ -117,6 +117,11 @@ func (t *tx) NextGate(bands []int64, at int64) (int64, error) {
 const sqlNextGate = `SELECT min((SELECT min(g.opens_at) FROM penstock_gate g WHERE g.band = e.value AND g.opens_at > ?)) FROM json_each(?) e`
 
 func (t *tx) WakeGates(limit string, at int64) error {
+	if base, ok := strings.CutSuffix(limit, "/*"); ok {
+		// All names with the prefix "base/": '0' is the byte after '/'.
+		return t.exec(`UPDATE penstock_gate SET opens_at = ? WHERE limit_name >= ? AND limit_name < ? AND opens_at > ? AND opens_at < ?`,
+			at, base+"/", base+"0", at, engine.Empty)
+	}
 	return t.exec(`UPDATE penstock_gate SET opens_at = ? WHERE limit_name = ? AND opens_at > ? AND opens_at < ?`,
 		at, limit, at, engine.Empty)
 }
