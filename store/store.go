@@ -316,6 +316,9 @@ type WorkerInfo struct {
 type Inspector interface {
 	// Job returns a job with its bodies, or ErrNotFound.
 	Job(ctx context.Context, id int64) (Job, error)
+	// Why lists what keeps a waiting job from its start; nil for one that runs or
+	// ended. ErrNotFound for an unknown one.
+	Why(ctx context.Context, id int64) ([]dispatch.Wait, error)
 	// Jobs lists jobs in the order of their ids.
 	Jobs(ctx context.Context, f Filter) ([]Job, error)
 	// CountRun counts the jobs of a run by state.

@@ -192,6 +192,8 @@ type Tx interface {
 	LanePage(after int64, n int) ([]Lane, error)
 	// FirstDue returns the At of the first waiting job of the lane by (At, ID).
 	FirstDue(lane int64) (int64, bool, error)
+	// CountAhead counts the lane's waiting jobs before (at, id) in the order of (At, ID).
+	CountAhead(lane, at, id int64) (int64, error)
 
 	// Bands returns the bands of the kinds (nil: all), of the run ("": all), with
 	// no load, whose queue is not paused and is one of queues (nil: all), that have

@@ -155,6 +155,16 @@ func (t *tx) BandLanes(band, after int64, n int) ([]engine.Lane, error) {
 	return t.lanesOf(t.ofBand[band].first(entry{0, after + 1}, 0, n))
 }
 
+func (t *tx) CountAhead(lane, at, id int64) (int64, error) {
+	n := int64(0)
+	for _, e := range t.waiting[lane].first(start, at, math.MaxInt) {
+		if e.at < at || e.id < id {
+			n++
+		}
+	}
+	return n, nil
+}
+
 func (t *tx) FirstDue(lane int64) (int64, bool, error) {
 	es := t.waiting[lane].first(start, math.MaxInt64, 1)
 	if len(es) == 0 {

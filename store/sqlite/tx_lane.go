@@ -152,4 +152,11 @@ func (t *tx) FirstDue(lane int64) (at int64, found bool, err error) {
 	return at, found, err
 }
 
+func (t *tx) CountAhead(lane, at, id int64) (n int64, err error) {
+	_, err = one(t, func(r row) { n = r.int(0) }, sqlCountAhead, lane, at, id)
+	return n, err
+}
+
+const sqlCountAhead = `SELECT count(*) FROM penstock_job WHERE lane = ? AND state = 1 AND (at, id) < (?, ?)`
+
 const sqlFirstDue = `SELECT at FROM penstock_job WHERE lane = ? AND state = 1 ORDER BY at, id LIMIT 1`
