@@ -81,6 +81,7 @@ var Table = []Room{
 	// The pretend API stands outside: it must judge Penstock, so it shares
 	// none of its code.
 	{Path: "apisim"},
+	{Path: "internal/docs"},
 	{Path: "internal/rooms"},
 }
 
