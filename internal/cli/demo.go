@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/penstockhq/penstock/apisim"
+	"github.com/penstockhq/penstock/internal/cli/demo"
+)
+
+const demoWorkerName = "demo-worker"
+
+func newDemo() *cobra.Command {
+	var (
+		o       = demo.Options{Algorithm: apisim.Sliding}
+		algo    string
+		without string
+		asJSON  bool
+	)
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Send messages through a pretend SMS API, kill a worker, and check",
+		Long: `Shows the main job. A pretend SMS API runs in this process, and takes only so
+many calls a second. It is slow, fails at times, and rejects numbers that are
+none. 50 messages are enqueued in a temporary database, some of them twice, some
+to bad numbers. Three worker processes send them, under one limit. One of them
+is killed in the middle of a call. Then the API's own log says what it saw, and
+whether each claim is true.
+
+Nothing outside of this machine is called, and nothing is left behind. It takes
+about 20 seconds. Exit code: 0 if all claims are true, 1 if one is false.`,
+		Example: `  penstock demo
+  penstock demo --cap 50 --algo bucket
+  penstock demo --algo inflight --seed 7
+  penstock demo --json | jq .claims
+  penstock demo --break limit; echo $?`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Algorithm = apisim.Algorithm(algo)
+			switch {
+			case !oneOf(algo, demoAlgorithms):
+				return usagef("--algo must be one of %s, got %q", strings.Join(demoAlgorithms, ", "), algo)
+			case o.Cap < 1 || o.Cap > 1000:
+				return usagef("--cap must be from 1 to 1000, got %d", o.Cap)
+			case without != "" && without != "limit":
+				return usagef(`--break can only be "limit", got %q`, without)
+			}
+			o.NoLimit = without == "limit"
+			return runDemo(cmd, o, asJSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&o.Cap, "cap", 5, "calls the API takes per second (inflight: at a time)")
+	flags.StringVar(&algo, "algo", algo0, "how the API counts: "+strings.Join(demoAlgorithms, ", "))
+	flags.Uint64Var(&o.Seed, "seed", 1, "of everything that is left to chance")
+	flags.StringVar(&without, "break", "", `"limit" leaves the limit away on Penstock's side, so that the demo must fail`)
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object with the figures and the claims")
+	return cmd
+}
+
+const algo0 = string(apisim.Sliding)
+
+var demoAlgorithms = []string{"sliding", "fixed", "bucket", "gcra", "inflight"}
+
+func oneOf(text string, of []string) bool {
+	for _, t := range of {
+		if t == text {
+			return true
+		}
+	}
+	return false
+}
+
+// runDemo runs a demo and prints what came of it.
+func runDemo(cmd *cobra.Command, o demo.Options, asJSON bool) error {
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("cannot find this program, to start it as a worker: %w", err)
+	}
+	o.Worker = func(w demo.Worker) *exec.Cmd {
+		return exec.Command(self, demoWorkerName, strconv.Itoa(w.Number), w.Database, w.Contacts, w.API)
+	}
+	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	width, colour := paper(out)
+	_, drawable := paper(aside)
+	live := &demo.Live{
+		Story: out, Aside: aside, Terminal: drawable, Width: width,
+		Style: demo.Style{Colour: colour},
+	}
+	if asJSON {
+		live.Story = aside
+	}
+	o.Watch = live
+	fmt.Fprintf(live.Story, "%s\n\n", demo.Opening(o))
+	result, err := demo.Run(ctx, o)
+	live.Clear()
+	if err != nil {
+		return signalled(ctx, err)
+	}
+	figures := result.Figures(o.Seed)
+	if asJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(figures); err != nil {
+			return fmt.Errorf("the figures cannot be printed: %w", err)
+		}
+	} else {
+		result.Report(out, figures, width, live.Style)
+	}
+	if n := figures.Failed(); n > 0 {
+		return &exitError{Code: exitFailed} // the report has said which
+	}
+	return nil
+}
+
+// paper is how wide lines may be on w, and whether it is a terminal that can be
+// drawn on.
+func paper(w io.Writer) (width int, terminal bool) {
+	const plain, most = 100, 140
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" {
+		return plain, false
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width <= 0 {
+		width = 80
+	}
+	return min(width, most), os.Getenv("NO_COLOR") == ""
+}
+
+// newDemoWorker is what the demo starts its worker processes with.
+func newDemoWorker() *cobra.Command {
+	return &cobra.Command{
+		Use:    demoWorkerName + " NUMBER DATABASE CONTACTS URL",
+		Short:  "A worker process of the demo, until its standard input ends",
+		Hidden: true,
+		Args:   cobra.ExactArgs(4),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := strconv.Atoi(args[0])
+			if err != nil {
+				return usagef("expected the worker's number, got %q", args[0])
+			}
+			w := demo.Worker{Number: number, Database: args[1], Contacts: args[2], API: args[3]}
+			return w.Run(cmd.Context(), cmd.InOrStdin())
+		},
+	}
+}

@@ -1,0 +1,287 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/apisim"
+)
+
+// A Claim is something the demo says about Penstock, and whether the API's log
+// bears it out.
+type Claim struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"` // the claim in words, with its figures
+}
+
+// Judge judges all claims.
+func Judge(e *Evidence) []Claim {
+	return []Claim{
+		e.capHeld(), e.fewRefused(), e.sharedWork(), e.deliveredOnce(), e.enqueuedTwice(),
+		e.killedMidCall(), e.noNeedlessRepeat(), e.badNumbers(), e.replayed(), e.booksAgree(),
+	}
+}
+
+// capHeld: the log may not show more than the cap, wherever one looks.
+func (e *Evidence) capHeld() Claim {
+	n := e.fullest()
+	detail := fmt.Sprintf("the fullest second saw %s arrive, refused ones included; the cap is %d", count(n, "call"), e.Cap)
+	if e.Algorithm == apisim.InFlight {
+		detail = fmt.Sprintf("at most %s were in flight at a time, refused ones included; the cap is %d", count(n, "call"), e.Cap)
+	}
+	return Claim{"cap held", n > 0 && n <= e.Cap, detail}
+}
+
+// refusedShare is the share of calls that may be refused. The way to an API
+// takes longer for one call than for the next, so that a limit kept exactly
+// where calls leave is not kept exactly where they arrive.
+const refusedShare = 0.02
+
+// allowed is how many refusals are few, for so many calls.
+func allowed(calls int) int { return max(1, int(refusedShare*float64(calls))) }
+
+func (e *Evidence) fewRefused() Claim {
+	n := apisim.Refused(e.log())
+	most := allowed(len(e.Calls))
+	return Claim{"hardly a refusal", n <= most, fmt.Sprintf("the API refused %d of %s; at most %d would be all right", n, count(len(e.Calls), "call"), most)}
+}
+
+// sharedWork: one limit over several processes is what this is about, so all of
+// them must have called.
+func (e *Evidence) sharedWork() Claim {
+	by := make([]int, e.Workers+1)
+	for _, c := range e.Calls {
+		if c.Worker > 0 && c.Worker < len(by) {
+			by[c.Worker]++
+		}
+	}
+	var parts []string
+	for i, n := range by[1:] {
+		part := fmt.Sprint(n)
+		if e.Kill != nil && e.Kill.Worker == i+1 {
+			part += " (killed)"
+		}
+		parts = append(parts, part)
+	}
+	return Claim{"one limit, several processes", !slices.Contains(by[1:], 0),
+		fmt.Sprintf("%d processes shared the limit; their calls: %s", e.Workers, strings.Join(parts, " + "))}
+}
+
+// deliveredOnce: every message to a good number reached its phone, once.
+func (e *Evidence) deliveredOnce() Claim {
+	expected, delivered, none, more := 0, 0, 0, 0
+	for _, m := range e.Messages {
+		if m.Bad {
+			continue
+		}
+		expected++
+		switch e.deliveries(m.ID) {
+		case 0:
+			none++
+		case 1:
+			delivered++
+		default:
+			more++
+		}
+	}
+	detail := fmt.Sprintf("%d of %s to good numbers delivered exactly once", delivered, count(expected, "message"))
+	if none > 0 {
+		detail += fmt.Sprintf(", %d never", none)
+	}
+	if more > 0 {
+		detail += fmt.Sprintf(", %d more than once", more)
+	}
+	return Claim{"delivered exactly once", delivered == expected, detail}
+}
+
+// enqueuedTwice: a message that was enqueued twice is one job. Each enqueue
+// brought a key of its own, so a second job would show by its key.
+func (e *Evidence) enqueuedTwice() Claim {
+	twice, good := 0, 0
+	for _, m := range e.Messages {
+		if !m.Twice {
+			continue
+		}
+		twice++
+		if len(keys(e.of(m.ID))) == 1 {
+			good++
+		}
+	}
+	return Claim{"enqueued twice, one job", twice > 0 && good == twice,
+		fmt.Sprintf("%d of %s that were enqueued twice came under one key", good, count(twice, "message"))}
+}
+
+// killedMidCall: the call that the killed process had under way was made again,
+// under the same key, and the API delivered nothing a second time.
+func (e *Evidence) killedMidCall() Claim {
+	c := Claim{Name: "a killed process loses nothing"}
+	if e.Kill == nil {
+		c.Detail = "no process was killed: no call was found under way"
+		return c
+	}
+	repeated, replayed := 0, false
+	calls := e.of(e.Kill.Message)
+	for _, call := range calls {
+		if call.Arrival.After(e.Kill.At) && !call.Refused {
+			repeated++
+			replayed = replayed || call.Replayed && call.ok()
+		}
+	}
+	c.OK = replayed && len(keys(calls)) == 1 && e.deliveries(e.Kill.Message) == 1
+	c.Detail = fmt.Sprintf("process %d was killed during its call for %s, which was repeated", e.Kill.PID, e.Kill.Message)
+	switch {
+	case repeated == 0:
+		c.Detail = fmt.Sprintf("process %d was killed during its call for %s, which was never repeated", e.Kill.PID, e.Kill.Message)
+	case len(keys(calls)) != 1:
+		c.Detail += " under another key"
+	case c.OK:
+		c.Detail += " under the same key and delivered once"
+	default:
+		c.Detail += fmt.Sprintf(" and delivered %d times", e.deliveries(e.Kill.Message))
+	}
+	return c
+}
+
+// noNeedlessRepeat: a call is repeated only where something was wrong with the
+// one before, and always under its first key.
+func (e *Evidence) noNeedlessRepeat() Claim {
+	repeats := e.repeats()
+	var needless []string
+	for _, r := range repeats {
+		if r.Why == "" || r.Key != r.Before.Key {
+			needless = append(needless, r.MessageID)
+		}
+	}
+	c := Claim{"no repeat without a reason", len(needless) == 0,
+		fmt.Sprintf("%s of %d repeated, each for a reason and under its first key", count(len(repeats), "call"), len(e.Calls))}
+	if !c.OK {
+		c.Detail = fmt.Sprintf("%d of %s had no reason or another key: %s", len(needless), count(len(repeats), "repeated call"), few(needless))
+	}
+	return c
+}
+
+// badNumbers: what can never work is tried once. Refused calls do not count, as
+// the API did not look at them; nor does what came after the replay.
+func (e *Evidence) badNumbers() Claim {
+	bad, once := 0, 0
+	for _, m := range e.Messages {
+		if !m.Bad {
+			continue
+		}
+		bad++
+		tried, rejected, delivered := 0, 0, 0
+		for _, c := range e.of(m.ID) {
+			replay := e.Replay != nil && e.Replay.Message == m.ID && c.Arrival.After(e.Replay.At)
+			if c.Refused || replay {
+				continue
+			}
+			tried++
+			if c.Status == 400 {
+				rejected++
+			}
+			if c.Delivered {
+				delivered++
+			}
+		}
+		if tried == 1 && rejected == 1 && delivered == 0 {
+			once++
+		}
+	}
+	return Claim{"bad numbers are tried once", bad > 0 && once == bad,
+		fmt.Sprintf("%d of %s to bad numbers rejected after one call", once, count(bad, "message"))}
+}
+
+// replayed: a dead letter that was put back in line ended well.
+func (e *Evidence) replayed() Claim {
+	c := Claim{Name: "a dead letter can be replayed"}
+	if e.Replay == nil {
+		c.Detail = "none was replayed"
+		return c
+	}
+	before := e.deliveriesWhere(e.Replay.Message, func(c Call) bool { return c.Arrival.Before(e.Replay.At) })
+	after := e.deliveriesWhere(e.Replay.Message, func(c Call) bool { return c.Arrival.After(e.Replay.At) })
+	oneKey := len(keys(e.of(e.Replay.Message))) == 1
+	c.OK = before == 0 && after == 1 && oneKey
+	c.Detail = fmt.Sprintf("%s, its number corrected, was delivered %s after its replay", e.Replay.Message, times(after))
+	if before > 0 {
+		c.Detail += fmt.Sprintf(", and %s before", times(before))
+	}
+	if !oneKey {
+		c.Detail += ", under another key"
+	}
+	return c
+}
+
+// booksAgree: what Penstock says of each job is what the API saw.
+func (e *Evidence) booksAgree() Claim {
+	var differ []string
+	done, dead := 0, 0
+	for _, m := range e.Messages {
+		state := e.States[m.ID]
+		switch {
+		case state == penstock.Done && e.deliveries(m.ID) > 0:
+			done++
+		case state == penstock.Dead && e.rejected(m.ID):
+			dead++
+		default:
+			differ = append(differ, m.ID)
+		}
+	}
+	c := Claim{"the books agree", len(differ) == 0,
+		fmt.Sprintf("Penstock has %d done and %s, and so has the API", done, count(dead, "dead letter"))}
+	if !c.OK {
+		c.Detail = fmt.Sprintf("Penstock and the API differ about %s: %s", count(len(differ), "message"), few(differ))
+	}
+	return c
+}
+
+// deliveriesWhere counts a message's deliveries among some of its calls.
+func (e *Evidence) deliveriesWhere(message string, which func(Call) bool) int {
+	n := 0
+	for _, c := range e.of(message) {
+		if c.Delivered && which(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// keys returns the different keys of calls.
+func keys(calls []Call) []string {
+	var all []string
+	for _, c := range calls {
+		if !slices.Contains(all, c.Key) {
+			all = append(all, c.Key)
+		}
+	}
+	return all
+}
+
+// few lists some names of many.
+func few(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
