@@ -17,8 +17,6 @@ var permitTests = []test{
 	{"Permits/SharedAcrossLanes", testPermitsShared},
 	{"Permits/BlockedBlockNobodyElse", testPermitsBlockedAside},
 	{"Permits/Horizon", testPermitsHorizon},
-	{"Permits/SlotsNeverDecrease", testPermitsSlots},
-	{"Permits/CostlyIsNotStarved", testPermitsCostly},
 	{"Permits/BySpecPaused", testPermitsSpecPaused},
 }
 

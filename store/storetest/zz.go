@@ -1,3 +1,3 @@
 package storetest
 
-var hazardTests, caseTests, flatTests, randomTests, processTests []test
+var randomTests []test
