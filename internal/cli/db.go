@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"cmp"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// defaultDB is the database where neither --db nor PENSTOCK_DB names one.
+const defaultDB = "penstock.db"
+
+// addDB gives a command the option --db.
+func addDB(cmd *cobra.Command, db *string) {
+	cmd.Flags().StringVar(db, "db", "", "the database file (default PENSTOCK_DB, else "+defaultDB+")")
+}
+
+// dbPath is the database a command works on.
+func dbPath(flag string) string {
+	return cmp.Or(flag, os.Getenv("PENSTOCK_DB"), defaultDB)
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/sqlite"
+)
+
+// The exit codes. A command that a signal ended has 128 and the signal's number.
+const (
+	exitDone   = 0
+	exitFailed = 1 // it ran, and something is not as it was to be
+	exitUsage  = 2 // bad usage or bad input; nothing was done
+	exitStore  = 3 // the database failed
+	exitSignal = 128
+)
+
+// exitError ends the process with a code. A nil Err has been printed already.
+type exitError struct {
+	Code int
+	Err  error
+	hint bool // the help may help
+}
+
+func (e *exitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *exitError) Unwrap() error { return e.Err }
+
+// usagef is for a command line that cannot be meant.
+func usagef(format string, args ...any) *exitError {
+	return &exitError{Code: exitUsage, Err: fmt.Errorf(format, args...), hint: true}
+}
+
+// inputf is for input that cannot be used.
+func inputf(format string, args ...any) *exitError {
+	return &exitError{Code: exitUsage, Err: fmt.Errorf(format, args...)}
+}
+
+// failure gives an error of a command its code: 3 if the store failed, else 1.
+func failure(err error) *exitError {
+	var coded *exitError
+	switch {
+	case errors.As(err, &coded):
+		return coded
+	case isStoreFailure(err):
+		return &exitError{Code: exitStore, Err: err}
+	}
+	return &exitError{Code: exitFailed, Err: err}
+}
+
+// storeFailure is for an error while the store was at work.
+func storeFailure(db string, err error) *exitError {
+	var coded *exitError
+	if errors.As(err, &coded) {
+		return coded
+	}
+	return &exitError{Code: exitStore, Err: fmt.Errorf("the database %s: %w", db, plain(err))}
+}
+
+var storeFailures = []error{
+	store.ErrNewerSchema, store.ErrNotOurs, store.ErrBusy, store.ErrClosed,
+	sqlite.ErrDiskFull, sqlite.ErrReadOnly, sqlite.ErrIO, sqlite.ErrCorrupt, sqlite.ErrNetworkFS,
+	syscall.ENOSPC, syscall.EROFS, syscall.EDQUOT,
+}
+
+func isStoreFailure(err error) bool {
+	for _, e := range storeFailures {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain adds to a store's failure what a person can do about it.
+func plain(err error) error {
+	advice := ""
+	switch {
+	case errors.Is(err, sqlite.ErrDiskFull), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		advice = "make room and run the same command again; nothing is lost"
+	case errors.Is(err, store.ErrBusy):
+		advice = "another program holds it locked; end that, or wait, and run the same command again"
+	case errors.Is(err, store.ErrNotOurs):
+		advice = "it is some other file; name another one with --db"
+	case errors.Is(err, store.ErrNewerSchema):
+		advice = "use that newer version of penstock, or another database"
+	case errors.Is(err, sqlite.ErrReadOnly), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		advice = "it and its folder must be writable"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, advice)
+}

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/httpcall"
+	"github.com/penstockhq/penstock/internal/cli/batch"
+	"github.com/penstockhq/penstock/internal/cli/flock"
+	"github.com/penstockhq/penstock/internal/cli/results"
+)
+
+// runner is one invocation of penstock run.
+type runner struct {
+	plan   *runPlan
+	io     streams
+	in     io.Reader // the calls
+	client *penstock.Client
+	loader *loader
+	out    *results.File // nil: no --out
+	signal *interrupts
+	tally  tally
+	screen *screen
+	begun  time.Time
+	// working is when the calls began.
+	working time.Time
+}
+
+// runFile does what the plan says: load the file, make the calls, report.
+func runFile(ctx context.Context, p *runPlan, s streams) (err error) {
+	in, err := p.open(s.in)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	r := &runner{plan: p, io: s, in: in, begun: time.Now(), tally: newTally()}
+	r.screen = newScreen(s.err, p.quiet)
+	defer r.screen.close()
+	r.signal = watchSignals(ctx)
+	defer r.signal.close()
+
+	if err := r.openClient(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		// A load that was interrupted may still be at work in the store.
+		if !r.signal.stopped() || r.out != nil {
+			err = errors.Join(err, r.client.Close())
+		}
+	}()
+	if err := r.prepare(); err != nil {
+		return r.judge(err)
+	}
+	if r.out != nil {
+		defer r.out.Close()
+	}
+	if err := r.retryDead(); err != nil {
+		return r.judge(err)
+	}
+	r.working = time.Now()
+	workErr := r.work(ctx)
+	return r.report(ctx, workErr)
+}
+
+// open opens the file of calls.
+func (p *runPlan) open(stdin io.Reader) (io.ReadCloser, error) {
+	if p.file == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	f, err := os.Open(p.file)
+	if err != nil {
+		return nil, inputf("%v", err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a folder: expected a file of calls", p.file)
+	}
+	for flag, path := range map[string]string{"--out": p.out, "--db": p.db} {
+		if other, e := os.Stat(path); path != "" && err == nil && e == nil && os.SameFile(info, other) {
+			err = fmt.Errorf("%s is the file of calls itself: name another one", flag)
+		}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, inputf("%v", err)
+	}
+	return f, nil
+}
+
+func (r *runner) openClient(ctx context.Context) error {
+	level := slog.LevelWarn
+	if r.plan.quiet {
+		level = slog.LevelError
+	}
+	logger := slog.New(slog.NewTextHandler(r.screen, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	// A line's length is what is bounded; its stored form is a little longer.
+	c, err := penstock.Open(ctx, r.plan.db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
+	if err != nil {
+		return storeFailure(r.plan.db, err)
+	}
+	r.client = c
+	if err := httpcall.Register(c, r.plan.callOptions()); err != nil {
+		return errors.Join(usagef("%v", oneLine(err)), c.Close())
+	}
+	return nil
+}
+
+// prepare loads the file, and opens the file of results. Only one process at a
+// time loads calls of a run, so that what it stages is what it commits.
+func (r *runner) prepare() error {
+	ctx := r.signal.stop
+	release, err := r.loadLock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if r.plan.out != "" {
+		r.out, err = results.Open(ctx, r.plan.out, r.plan.run, r.client)
+		if err != nil {
+			return r.outFailure(err)
+		}
+	}
+	return r.loadFile()
+}
+
+func (r *runner) loadLock(ctx context.Context) (release func(), err error) {
+	if r.plan.db == "memory:" {
+		return func() {}, nil
+	}
+	h := fnv.New64a()
+	io.WriteString(h, r.plan.run)
+	path := fmt.Sprintf("%s-load-%016x", r.plan.db, h.Sum64())
+	return flock.Hold(ctx, path, func() {
+		r.screen.say("another process is reading calls into run %q; waiting for it", r.plan.run)
+	})
+}
+
+// loadFile reads the file into the store. Reading may block for as long as
+// whoever writes to a pipe likes, so a signal does not wait for it.
+func (r *runner) loadFile() error {
+	r.loader = newLoader(r.client, r.plan)
+	loaded := make(chan error, 1)
+	go func() { loaded <- r.loader.run(r.signal.stop, r.in) }()
+	const patience = 2 * time.Second
+	var err error
+	stop := r.signal.stop.Done()
+	var giveUp <-chan time.Time
+	tick := time.NewTicker(drawEvery)
+	defer tick.Stop()
+	for waiting := true; waiting; {
+		select {
+		case err = <-loaded:
+			waiting = false
+		case <-tick.C:
+			r.screen.loading(r.plan.file, r.loader.seen.Load())
+		case <-stop:
+			stop, giveUp = nil, time.After(patience)
+		case <-giveUp:
+			return context.Cause(r.signal.stop)
+		}
+	}
+	r.screen.clear()
+	l := r.loader
+	l.bad.print(r.screen)
+	switch {
+	case errors.Is(err, errBadLines):
+		hint := "nothing was sent; --skip-invalid runs the good ones"
+		return inputf("%s of %s %s bad: %s", count(l.bad.n, "line"), r.plan.file, isOrAre(l.bad.n), hint)
+	case err != nil:
+		return err
+	case l.bad.n > 0:
+		r.screen.say("%s left out", count(l.bad.n, "bad line"))
+	}
+	for _, note := range l.limits.notes() {
+		r.screen.say("%s", note)
+	}
+	if len(r.plan.headers) > 0 && l.limits.hosts() > 1 {
+		r.screen.say("-H is sent to all %d hosts of the file", l.limits.hosts())
+	}
+	return nil
+}
+
+func isOrAre(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// judge gives an error before the calls began its exit code.
+func (r *runner) judge(err error) error {
+	var coded *exitError
+	switch {
+	case errors.As(err, &coded):
+		return coded
+	case r.signal.stopped():
+		return &exitError{Code: r.signal.code(), Err: errors.New("interrupted; nothing was sent")}
+	}
+	return storeFailure(r.plan.db, err)
+}
+
+func (r *runner) outFailure(err error) error {
+	var foreign *results.ForeignError
+	var coded *exitError
+	switch {
+	case errors.As(err, &coded):
+		return coded
+	case errors.As(err, &foreign), errors.Is(err, results.ErrInUse), errors.Is(err, results.ErrNotRegular):
+		return inputf("--out: %v", err)
+	case r.signal.stopped():
+		return err
+	}
+	return &exitError{Code: exitStore, Err: fmt.Errorf("--out: %w", plain(err))}
+}

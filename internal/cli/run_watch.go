@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/internal/cli/progress"
+)
+
+const (
+	limitsShown = 20                     // limits that are looked at for the display
+	limitsEvery = 500 * time.Millisecond // how often
+	countEvery  = 2 * time.Second        // how often the run is counted, at most
+	countShare  = 20                     // counting may take one part in so many of the time
+	healthEvery = time.Second
+	illMost     = 30 * time.Second // how long the store may fail before the run gives up
+)
+
+// watcher follows a run while it works: it shows how it stands, and notices
+// when the store has failed for too long.
+type watcher struct {
+	r      *runner
+	counts map[penstock.State]int64 // of the last count
+	base   [penstock.Cancelled + 1]int64
+	next   time.Time // when to count again
+
+	limits []penstock.LimitInfo
+	ill    time.Time // since when the store has been failing; zero: it works
+}
+
+// watch runs until ctx ends. It calls giveUp if the store has failed for too long.
+func (w *watcher) watch(ctx context.Context, giveUp func(error)) {
+	tick := time.NewTicker(drawEvery)
+	defer tick.Stop()
+	var looked, asked time.Time
+	for {
+		now := time.Now()
+		if now.Sub(looked) >= limitsEvery {
+			looked = now
+			w.lookAtLimits(ctx)
+		}
+		if now.After(w.next) {
+			w.count(ctx)
+		}
+		if now.Sub(asked) >= healthEvery {
+			asked = now
+			if err := w.health(ctx); err != nil {
+				giveUp(err)
+			}
+		}
+		snap := w.snapshot(time.Now())
+		w.r.screen.show(&snap)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// count counts the run in the store, where other processes may work on it, too.
+// Between counts the ends in this process are added.
+func (w *watcher) count(ctx context.Context) {
+	begun := time.Now()
+	_, _, _, ended := w.r.tally.counts()
+	counts, err := w.r.client.Store().CountRun(ctx, w.r.plan.run)
+	took := time.Since(begun)
+	w.next = time.Now().Add(max(countEvery, countShare*took))
+	if err == nil {
+		w.counts, w.base = counts, ended
+	}
+}
+
+func (w *watcher) lookAtLimits(ctx context.Context) {
+	var infos []penstock.LimitInfo
+	for _, name := range w.r.loader.limits.names(limitsShown) {
+		if info, err := w.r.client.LimitByName(ctx, name); err == nil {
+			infos = append(infos, info)
+		}
+	}
+	w.limits = infos
+}
+
+// health returns an error once the store has been failing for too long.
+func (w *watcher) health(ctx context.Context) error {
+	ask, cancel := context.WithTimeout(ctx, illMost)
+	defer cancel()
+	err := w.r.client.Health(ask)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		w.ill = time.Time{}
+		return nil
+	case w.ill.IsZero():
+		w.ill = time.Now()
+	}
+	if time.Since(w.ill) < illMost {
+		return nil
+	}
+	return oneLineOf(err)
+}
+
+// snapshot is how the run stands now.
+func (w *watcher) snapshot(now time.Time) progress.Snapshot {
+	_, refused, running, ended := w.r.tally.counts()
+	of := func(s penstock.State) int64 { return w.counts[s] + ended[s] - w.base[s] }
+	s := progress.Snapshot{
+		Run: w.r.plan.run, Done: of(penstock.Done), Dead: of(penstock.Dead), Cancelled: of(penstock.Cancelled),
+		Running: max(running, 0), Refused: refused,
+		Rate:     w.r.tally.rate(w.r.working, now),
+		Stopping: w.r.signal.stopped(),
+	}
+	for _, n := range w.counts {
+		s.Total += n
+	}
+	s.Total = max(s.Total, s.Ended())
+	s.Waiting = max(s.Total-s.Ended()-s.Running, 0)
+	s.Limit, s.Why = w.why(&s, now)
+	if s.Rate > 0 && s.Waiting > 0 {
+		s.Left = time.Duration(float64(s.Total-s.Ended()) / s.Rate * float64(time.Second))
+	}
+	return s
+}
+
+// why says which limit to hold the rate against, and what calls wait for.
+func (w *watcher) why(s *progress.Snapshot, now time.Time) (limit, why string) {
+	for i := range w.limits {
+		l := &w.limits[i]
+		until, byPerson, reason := l.State.Paused(penstock.Micros(now))
+		switch {
+		case l.Spec.Paused:
+			why = l.Name + " is paused"
+		case until == 0:
+			continue
+		case byPerson:
+			why = l.Name + " is paused by a person"
+		default:
+			why = l.Name + " is paused by the API"
+		}
+		if left := time.Duration(until-penstock.Micros(now)) * time.Microsecond; until > 0 && left < 1000*24*time.Hour {
+			why += " for " + progress.Duration(left)
+		}
+		if reason != "" {
+			why += " (" + reason + ")"
+		}
+		break
+	}
+	if len(w.limits) == 1 {
+		if l := &w.limits[0]; l.Spec.HasRate() || l.Spec.InFlight > 0 {
+			limit = l.Spec.String()
+			if why == "" && s.Waiting > 0 && (atPace(s.Rate, l.Spec.PerSecond()) || l.Spec.InFlight > 0 && l.State.InFlight() >= l.Spec.InFlight) {
+				why = "at the limit"
+			}
+		}
+	}
+	if why == "" && s.Waiting > 0 && s.Running == 0 && s.Rate == 0 {
+		why = w.whyIdle()
+	}
+	return limit, why
+}
+
+// whyIdle is for a run that has calls, and starts none.
+func (w *watcher) whyIdle() string {
+	if !w.ill.IsZero() {
+		return "the database does not answer"
+	}
+	return "no call is due yet, or each waits for its limit"
+}
+
+// atPace says whether calls start about as fast as the limit lets them.
+func atPace(rate, limit float64) bool { return limit > 0 && rate >= 0.8*limit }
+
+// oneLineOf keeps an error's identity and writes its text on one line.
+func oneLineOf(err error) error { return textError{oneLine(err).Error(), err} }
+
+type textError struct {
+	text string
+	err  error
+}
+
+func (e textError) Error() string { return e.text }
+func (e textError) Unwrap() error { return e.err }
+
+var errGaveUp = errors.New("the database has been failing for too long")
