@@ -34,12 +34,14 @@ const Never Instant = math.MaxInt64
 // for it, so a start within Delta of its slot cannot break the promise.
 const Delta = 10 * time.Millisecond
 
+// MaxAhead is how far ahead of now a slot may be taken. One that lies further
+// ahead is held to be written under a clock that has since been put back, and
+// is forgotten.
+const MaxAhead = 10 * time.Minute
+
 const (
 	maxInstant Instant = 253402300799999999 // the end of year 9999
-
-	// maxAhead is how far in the future a slot can honestly be. Anything
-	// beyond was written under a clock that has since been put back.
-	maxAhead = Instant(time.Minute / time.Microsecond)
+	maxAhead           = Instant(MaxAhead / time.Microsecond)
 )
 
 // clampInstant brings wild values into the years 1970 to 9999, so that sums of

@@ -77,7 +77,7 @@ func (s *State) view(sp Spec) view {
 // with is the view after taking cost at t.
 func (v view) with(cost int64, t Instant) view {
 	if v.paced {
-		v.credit = credit{last: t, debt: v.credit.debtAt(v.pace, t, false) + float64(cost)}
+		v.credit = credit{last: t, debt: v.credit.debtAt(v.pace, t) + float64(cost)}
 	}
 	v.extra = charge{t, cost}
 	return v

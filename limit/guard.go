@@ -23,7 +23,7 @@ func (sp Spec) guardBase() Instant {
 		return guardBaseMax
 	}
 	_, w := sp.Rates[i].Limit()
-	return min(micros(w), guardBaseMax)
+	return max(guardMin, min(micros(w), guardBaseMax))
 }
 
 func (sp Spec) defaultGuard() Instant { return max(sp.guardBase()/20, guardMin) }

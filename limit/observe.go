@@ -47,7 +47,7 @@ func (s *State) Observe(sp Spec, o Observation, random float64) {
 		until = at + backoff(s.backoffs, random)
 		s.backoffs = min(s.backoffs+1, 16)
 	}
-	if until > at && (!paused || until > s.api.until) {
+	if until = min(until, maxInstant); until > at && (!paused || until > s.api.until) {
 		s.api = pause{until, cleanReason(o.Reason)}
 	}
 	if first {

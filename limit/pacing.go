@@ -49,11 +49,15 @@ func (p pacer) wait(n float64) Instant {
 type credit struct {
 	last Instant // debt is as of here
 	debt float64
-	ramp Instant // a pause ended here, and with it the burst credit was empty; matters after last only
+
+	// After a pause the first start, whatever it costs, finds all burst credit
+	// but one permit spent: the resumption does not burst.
+	ramp    Instant // a pause that ends here; 0: none after last
+	drained bool    // a pause ended by hand
 }
 
 func (s *State) creditView() credit {
-	c := credit{last: s.last, debt: s.debt}
+	c := credit{last: s.last, debt: s.debt, drained: s.drained}
 	if s.api.until > s.last {
 		c.ramp = s.api.until
 	}
@@ -63,25 +67,20 @@ func (s *State) creditView() credit {
 	return c
 }
 
-// debtAt is the debt just before a start at t, which is at or after last. The
-// resumption after a pause finds all burst credit but one permit spent.
-func (c credit) debtAt(p pacer, t Instant, drained bool) float64 {
+// debtAt is the debt just before a start at t, which is at or after last.
+func (c credit) debtAt(p pacer, t Instant) float64 {
 	d := max(0, c.debt-float64(t-c.last)/p.interval)
-	if c.ramp > c.last && t >= c.ramp {
+	if c.ramp > 0 && t >= c.ramp {
 		d = max(d, p.burst-1-float64(t-c.ramp)/p.interval)
 	}
-	if drained {
+	if c.drained {
 		d = max(d, p.burst-1)
 	}
 	return d
 }
 
-// earliest is when an ask of this cost is paced for.
+// earliest is when an ask of this cost is paced for. A pause does not matter
+// here: the first start after it waits for nothing but its end.
 func (c credit) earliest(p pacer, cost int64) Instant {
-	slack := p.slack(cost)
-	t := c.last + p.wait(c.debt-slack)
-	if c.ramp > c.last {
-		t = max(t, c.ramp+p.wait(p.burst-1-slack))
-	}
-	return t
+	return c.last + p.wait(c.debt-p.slack(cost))
 }

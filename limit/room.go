@@ -30,13 +30,19 @@ func (s *State) Room(sp Spec, cost int64, now, until Instant) int64 {
 		if r.Calendar == Rolling {
 			room = min(room, v.windowRoom(n, micros(w)+v.guard, from, until)/cost)
 		} else {
-			room = min(room, v.quotaRoom(r, from, until)/cost)
+			room = min(room, v.quotaRoom(r, n, from, until)/cost)
 		}
 	}
 	if v.paced {
-		d := v.credit.debtAt(v.pace, from, false)
+		// Before the n-th start the debt, n-1 costs more and drained until
+		// then, must be down to the slack. The first asks for less after a pause.
+		d := v.credit.debtAt(v.pace, from)
 		n := 1 + (v.pace.slack(cost)-d+float64(until-from)/v.pace.interval)/float64(cost)
-		room = min(room, max(0, int64(math.Floor(n+1e-6))))
+		paced := max(0, int64(math.Floor(min(n+1e-6, float64(maxSum)))))
+		if paced == 0 && v.credit.earliest(v.pace, cost) <= until {
+			paced = 1
+		}
+		room = min(room, paced)
 	}
 	return room
 }
@@ -55,18 +61,18 @@ func (v *view) windowRoom(n int64, window, from, until Instant) int64 {
 
 // quotaRoom: what the present period has left and, if until is not in it or
 // near its end, all of the periods that follow.
-func (v *view) quotaRoom(r *Rate, from, until Instant) int64 {
+func (v *view) quotaRoom(r *Rate, n int64, from, until Instant) int64 {
 	z, err := loadZone(r.Zone)
 	if err != nil {
 		return 0
 	}
 	p := z.periodAt(r.Calendar, from)
-	left := max(0, r.N-v.charged(p))
+	left := max(0, n-v.charged(p))
 	if until < p.end {
 		return left
 	}
 	const shortest = Instant(22 * time.Hour / time.Microsecond)
-	return addCost(left, mulCost(r.N, 1+(until-p.end)/shortest))
+	return addCost(left, mulCost(n, 1+(until-p.end)/shortest))
 }
 
 // mulCost is a·b, at most maxSum. Neither is negative.

@@ -56,7 +56,7 @@ const (
 // is 0.
 func (r Rate) Limit() (n int64, w time.Duration) {
 	if r.Decimals <= 0 {
-		return r.N, r.Window
+		return min(r.N, MaxN), r.Window // an invalid spec must not overflow either
 	}
 	scale := pow10(r.Decimals)
 	n = max(1, r.N/scale)
@@ -153,8 +153,11 @@ func (r Rate) String() string {
 // decimal writes n · 10^-d without trailing zeros.
 func decimal(n int64, d int) string {
 	s := strconv.FormatInt(n, 10)
-	if d <= 0 || n < 0 {
+	if d == 0 {
 		return s
+	}
+	if n < 0 || d < 0 || d > maxDecimals { // not valid, but it must print
+		return s + "e" + strconv.FormatInt(-int64(d), 10)
 	}
 	for len(s) <= d {
 		s = "0" + s

@@ -51,7 +51,7 @@ func (s *State) Take(sp Spec, a Ask, slot Instant) {
 	slot = max(slot, s.last)
 	cost := clampCost(a.Cost)
 	if p, ok := sp.pacer(s.guardFor(sp)); ok {
-		s.debt = min(s.creditView().debtAt(p, slot, s.drained)+float64(cost), maxDebt)
+		s.debt = min(s.creditView().debtAt(p, slot)+float64(cost), maxDebt)
 		s.drained = false
 	}
 	s.last = slot
@@ -101,6 +101,10 @@ func (s *State) Used(window time.Duration, now Instant) int64 {
 // keeping.
 const staleAfter = Instant(time.Hour / time.Microsecond)
 
+// idleAfter is how long even a limit without rates must be quiet, so that
+// states in use do not come and go.
+const idleAfter = Instant(time.Minute / time.Microsecond)
+
 // Idle reports whether dropping the state changes nothing under this spec:
 // nothing in flight, paused, booked or counted by any window, and nothing
 // learned that is still worth keeping.
@@ -110,7 +114,7 @@ func (s *State) Idle(sp Spec, now Instant) bool {
 	switch {
 	case s.inFlight > 0, s.drained, s.person.until > now, s.apiUntil(now) > now, s.bookingAt(now):
 		return false
-	case quiet <= maxAhead:
+	case quiet < idleAfter:
 		return false
 	case (s.backoffs > 0 || s.guardFor(sp) > sp.defaultGuard()) && quiet < staleAfter:
 		return false

@@ -1,0 +1,137 @@
+package limit
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// simulated is what a strict API saw of a client that keeps a limit, in
+// virtual time.
+type simulated struct {
+	calls, refused int
+	elapsed        Instant // from the first slot to the last
+	pauses         Instant // time that the API asked to wait
+	guard          time.Duration
+	maxBytes       int
+}
+
+// throughput is the accepted rate as a part of the limit, with the pauses that
+// the API announced taken out of the time.
+func (r simulated) throughput(n int64, w time.Duration) float64 {
+	return float64(r.calls-r.refused) / (float64(r.elapsed-r.pauses) / float64(micros(w))) / float64(n)
+}
+
+type arrival struct {
+	at, slot Instant
+	response bool
+	refused  bool
+	retryAt  Instant
+}
+
+type arrivals []arrival
+
+func (a arrivals) Len() int           { return len(a) }
+func (a arrivals) Less(i, j int) bool { return a[i].at < a[j].at }
+func (a arrivals) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *arrivals) Push(x any)        { *a = append(*a, x.(arrival)) }
+func (a *arrivals) Pop() any {
+	old := *a
+	x := old[len(old)-1]
+	*a = old[:len(old)-1]
+	return x
+}
+
+// simulate sends calls as fast as the spec lets it to an API that counts
+// arrivals in a strict sliding window of n per w. Each call starts up to 2 ms
+// after its slot, and takes 20 ms plus exponential jitter of 10 ms to arrive.
+// The state goes through its stored form now and then, as it would in a store.
+func simulate(t *testing.T, spec string, n int64, w time.Duration, calls int, seed uint64) simulated {
+	sp := mustParse(t, spec)
+	rnd := rand.New(rand.NewPCG(seed, seed))
+	t.Logf("%s, seed %d", spec, seed)
+	var s State
+	var r simulated
+	var events arrivals
+	var window []Instant // accepted arrivals at the API
+	jitter := func() Instant { return Instant(20_000 + rnd.ExpFloat64()*10_000) }
+	start := Instant(1_700_000_000_000_000)
+	now := start
+	for r.calls < calls || len(events) > 0 {
+		at, _ := s.Earliest(sp, Ask{Cost: 1}, now)
+		if r.calls >= calls {
+			at = Never
+		}
+		if len(events) > 0 && events[0].at <= at {
+			e := heap.Pop(&events).(arrival)
+			now = max(now, e.at)
+			if e.response {
+				s.Observe(sp, Observation{At: now, Slot: e.slot, Refused: e.refused, RetryAt: e.retryAt}, rnd.Float64())
+				s.Release(sp, 1, e.slot, now, false)
+				continue
+			}
+			for len(window) > 0 && window[0] <= e.at-micros(w) {
+				window = window[1:]
+			}
+			back := arrival{at: e.at + 10_000, slot: e.slot, response: true}
+			if int64(len(window)) >= n {
+				r.refused++
+				back.refused = true
+				back.retryAt = window[0] + micros(w)
+				r.pauses += max(0, back.retryAt-back.at)
+			} else {
+				window = append(window, e.at)
+			}
+			heap.Push(&events, back)
+			continue
+		}
+		now = max(now, at)
+		s.Take(sp, Ask{Cost: 1}, at)
+		r.calls++
+		r.elapsed = at - start
+		heap.Push(&events, arrival{at: at + Instant(rnd.IntN(2000)) + jitter(), slot: at})
+		if r.calls%50 == 0 {
+			b, _ := s.MarshalBinary()
+			r.maxBytes = max(r.maxBytes, len(b))
+			s = State{}
+			if err := s.UnmarshalBinary(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if s.InFlight() != 0 {
+		t.Errorf("%d calls left in flight", s.InFlight())
+	}
+	r.guard = s.Guard(sp)
+	return r
+}
+
+func TestThroughputAgainstAStrictWindow(t *testing.T) {
+	for _, c := range []struct {
+		spec       string
+		n          int64
+		w          time.Duration
+		calls      int
+		refused    float64 // at most
+		throughput float64 // at least
+	}{
+		{"5/s", 5, time.Second, 3000, 0.01, 0.93},
+		{"50/s", 50, time.Second, 20000, 0.003, 0.93},
+		{"1000/s", 1000, time.Second, 20000, 0.003, 0.93},
+		{"1000/s", 1000, time.Second, 200000, 0.003, 0.95},
+		{"100/m", 100, time.Minute, 2000, 0.003, 0.95},
+	} {
+		t.Run(c.spec, func(t *testing.T) {
+			r := simulate(t, c.spec, c.n, c.w, c.calls, 1)
+			refused, throughput := float64(r.refused)/float64(r.calls), r.throughput(c.n, c.w)
+			t.Logf("%d calls: %.3f %% refused, %.1f %% of the limit, guard %v, at most %d bytes stored", r.calls, 100*refused, 100*throughput, r.guard, r.maxBytes)
+			if refused > c.refused {
+				t.Errorf("refused %.3f %%, want at most %.3f %%", 100*refused, 100*c.refused)
+			}
+			if throughput < c.throughput {
+				t.Errorf("throughput %.1f %%, want at least %.1f %%", 100*throughput, 100*c.throughput)
+			}
+		})
+	}
+}
