@@ -127,14 +127,33 @@ func (s *State) decode(d *decoder) {
 	// Room for a few more: a loaded state is usually charged next.
 	s.log.charges = make([]charge, count, count+8)
 	at := s.last
+	b, pos := d.b, 0 // this loop is most of the work of loading a state
 	for i := count - 1; i >= 0; i-- {
-		delta, cost := d.int(at), d.int(maxSum)
-		if cost == 0 || delta == 0 && i < count-1 {
-			d.fail("charges out of order")
+		var delta, cost uint64
+		delta, pos = uvarint(b, pos)
+		cost, pos = uvarint(b, pos)
+		if pos > len(b) || delta > uint64(at) || delta == 0 && i < count-1 || cost == 0 || cost > uint64(maxSum) {
+			d.fail("charges out of order or out of range")
+			return
 		}
-		at -= delta
-		s.log.charges[i] = charge{at, cost}
+		at -= Instant(delta)
+		s.log.charges[i] = charge{at, int64(cost)}
 	}
+	d.b = b[pos:]
+}
+
+// uvarint reads a varint of b at pos and returns the position after it, which
+// lies beyond the end if there is none.
+func uvarint(b []byte, pos int) (x uint64, next int) {
+	for shift := uint(0); pos < len(b) && shift < 64; shift += 7 {
+		c := b[pos]
+		pos++
+		x |= uint64(c&0x7f) << shift
+		if c < 0x80 {
+			return x, pos
+		}
+	}
+	return 0, len(b) + 1
 }
 
 // decoder reads values off b. After the first fault it returns zeros.

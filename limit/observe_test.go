@@ -94,8 +94,9 @@ func TestGuardLearns(t *testing.T) {
 	refuse(&s, sp, testStart+20*second, testStart+19*second, 0, 0.5) // nothing passed since
 	guards(80 * time.Millisecond)
 	now := testStart + 20*second + 500_000
-	s.Observe(sp, Observation{At: now, Slot: now}, 0)
-	refuse(&s, sp, now+second, now+second, 0, 0.5)
+	s.Observe(sp, Observation{At: now, Slot: now}, 0) // the next refusal follows a success
+	now += 10 * second
+	refuse(&s, sp, now, now, 0, 0.5)
 	guards(125 * time.Millisecond)
 	now += minute
 	for i := range Instant(4) { // one quiet window, with four calls
