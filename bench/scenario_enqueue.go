@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type enqueueArgs struct {
+	System, Path string
+	Goroutines   int
+	Batch        int // 0: one by one, by the call for that
+	For          time.Duration
+}
+
+// enqueueStep enqueues for a while, and returns jobs per second.
+var enqueueStep = newStep("enqueue", func(ctx context.Context, a enqueueArgs) (float64, error) {
+	q, err := openQueue(ctx, a.System, a.Path)
+	if err != nil {
+		return 0, err
+	}
+	put, each := q.enqueue, 1
+	if a.Batch > 0 {
+		put, each = func(ctx context.Context) error { return q.enqueueMany(ctx, a.Batch) }, a.Batch
+	}
+	var (
+		jobs   atomic.Int64
+		failed atomic.Value
+		all    sync.WaitGroup
+	)
+	before := time.Now()
+	for range a.Goroutines {
+		all.Go(func() {
+			for time.Since(before) < a.For && failed.Load() == nil {
+				if err := put(ctx); err != nil {
+					failed.Store(err)
+					return
+				}
+				jobs.Add(int64(each))
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(before)
+	if err, ok := failed.Load().(error); ok {
+		return 0, err
+	}
+	return float64(jobs.Load()) / took.Seconds(), q.close()
+})
+
+// enqueueScenario enqueues one by one from 8 and from 64 goroutines, and in
+// batches from one.
+func enqueueScenario(ctx context.Context, l *lab) error {
+	ways := []struct {
+		name              string
+		goroutines, batch int
+		goal, overRiver   float64
+	}{
+		{"singly, 8 goroutines", 8, 0, 8_500, 4},
+		{"singly, 64 goroutines", 64, 0, 0, 0},
+		{"batches of 1,000", 1, 1000, 169_500, 3},
+	}
+	systems := []string{penstockName, riverName, goqiteName}
+	for round := range l.rounds {
+		for _, way := range ways {
+			for _, system := range systems {
+				rate, err := enqueueOnce(ctx, l, enqueueArgs{
+					System: system, Goroutines: way.goroutines, Batch: way.batch, For: pick(l, 3*time.Second, 300*time.Millisecond),
+				})
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", system, way.name, err)
+				}
+				l.add(way.name+": "+system, "jobs/s", rate)
+				l.say("round %d: %s: %s %.0f jobs/s", round+1, way.name, system, rate)
+			}
+		}
+	}
+	for _, way := range ways {
+		mine := way.name + ": " + penstockName
+		over := way.name + ": penstock ÷ river"
+		l.ratio(over, mine, way.name+": "+riverName)
+		l.ratio(way.name+": penstock ÷ goqite", mine, way.name+": "+goqiteName)
+		if way.goal > 0 {
+			l.atLeast(mine, way.goal)
+			l.atLeast(over, way.overRiver)
+		}
+	}
+	return nil
+}
+
+func enqueueOnce(ctx context.Context, l *lab, a enqueueArgs) (rate float64, err error) {
+	if a.Path, err = l.path("jobs.db"); err != nil {
+		return 0, err
+	}
+	defer l.forget(a.Path)
+	rate, _, err = enqueueStep.run(ctx, l, a)
+	return rate, err
+}
