@@ -19,6 +19,7 @@ type conn struct {
 	stmts map[string]driverStmt
 	args  []driver.NamedValue
 	row   row
+	ctx   context.Context // of the view under way; a write transaction has none
 
 	// wrote says that a statement changed something since it was last cleared.
 	wrote bool
@@ -49,7 +50,7 @@ func connect(path string, pragmas ...string) (*conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("the SQLite driver's connection (%T) does not prepare statements", c)
 	}
-	k := &conn{c: dc, stmts: make(map[string]driverStmt)}
+	k := &conn{c: dc, stmts: make(map[string]driverStmt), ctx: context.Background()}
 	for _, p := range pragmas {
 		if err := k.query(func(row) {}, "PRAGMA "+p); err != nil {
 			k.close()
@@ -105,7 +106,7 @@ func (k *conn) exec(sql string, args ...driver.Value) error {
 		return err
 	}
 	k.noteWrite(sql)
-	_, err = s.ExecContext(context.Background(), k.bind(args))
+	_, err = s.ExecContext(k.ctx, k.bind(args))
 	return translate(err)
 }
 
@@ -115,7 +116,7 @@ func (k *conn) query(each func(row), sql string, args ...driver.Value) (err erro
 		return err
 	}
 	k.noteWrite(sql)
-	rows, err := s.QueryContext(context.Background(), k.bind(args))
+	rows, err := s.QueryContext(k.ctx, k.bind(args))
 	if err != nil {
 		return translate(err)
 	}

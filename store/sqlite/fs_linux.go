@@ -2,6 +2,9 @@ package sqlite
 
 import (
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,23 +22,57 @@ var networkTypes = map[int64]string{
 	unix.AFS_SUPER_MAGIC:  "AFS",
 	unix.AFS_FS_MAGIC:     "AFS",
 	unix.CEPH_SUPER_MAGIC: "Ceph",
-	0x65735546:            "FUSE", // sshfs and its like
 	0x01161970:            "GFS2",
 	0x7461636f:            "OCFS2",
 	0x0bd00bd0:            "Lustre",
 }
+
+// fuseMagic is that of all file systems in user space, near and far.
+const fuseMagic = 0x65735546
+
+// networkFUSE are those that are known to be far, as /proc/self/mountinfo names them.
+var networkFUSE = []string{"fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs", "fuse.cephfs", "fuse.davfs", "fuse.smbnetfs", "fuse.juicefs"}
 
 func checkFileSystem(dir string) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return fmt.Errorf("file system of %s: %w", dir, err)
 	}
-	return judgeFileSystem(int64(s.Type))
+	magic := int64(s.Type) & 0xffffffff
+	if magic != fuseMagic {
+		return judgeMagic(magic)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return fmt.Errorf("file system of %s: %w", dir, err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil // not to be known
+	}
+	return judgeFUSE(string(mounts), fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)))
 }
 
-func judgeFileSystem(magic int64) error {
-	if name, ok := networkTypes[magic&0xffffffff]; ok {
-		return fmt.Errorf("%w (%s): SQLite's locks do not hold there; put the file on a local disk", ErrNetworkFS, name)
+func judgeMagic(magic int64) error {
+	if name, ok := networkTypes[magic]; ok {
+		return refuseNetwork(name)
 	}
 	return nil
+}
+
+// judgeFUSE looks a device up in the text of mountinfo (proc_pid_mountinfo(5)):
+// its third field is the device, and the type follows a lone hyphen.
+func judgeFUSE(mounts, device string) error {
+	for line := range strings.Lines(mounts) {
+		before, after, _ := strings.Cut(line, " - ")
+		left, right := strings.Fields(before), strings.Fields(after)
+		if len(left) > 2 && left[2] == device && len(right) > 0 && slices.Contains(networkFUSE, right[0]) {
+			return refuseNetwork(right[0])
+		}
+	}
+	return nil
+}
+
+func refuseNetwork(name string) error {
+	return fmt.Errorf("%w (%s): SQLite's locks do not hold there; put the file on a local disk", ErrNetworkFS, name)
 }

@@ -118,7 +118,7 @@ func openDB(ctx context.Context, path string, o Options) (d *db, err error) {
 	if d.live, err = openLive(path+"-live", mode); err != nil {
 		return nil, err
 	}
-	c, err := connect(path, `synchronous = full`, `temp_store = memory`, `cache_size = -16000`)
+	c, err := connect(path, `synchronous = full`, `temp_store = memory`, `cache_size = -16000`, `journal_size_limit = 67108864`)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ type tx struct {
 
 	// bands are those read in this transaction; nothing but ReleaseBands changes one.
 	bands map[int64]engine.Band
+	// read has the lane and times of the jobs that Jobs read, as they are stored.
+	read map[int64]place
 	// registered and dropped are the workers to lock and unlock for; see live.go.
 	registered, dropped []string
 }

@@ -18,16 +18,56 @@ func readEnded(r row) (*engine.Job, error) {
 	return j, err
 }
 
+// EndJobs moves jobs that ended alike, and have nothing to remember, by one
+// statement.
 func (t *tx) EndJobs(jobs []*engine.Job) error {
-	ids := make([]int64, len(jobs))
-	for i, j := range jobs {
-		ids[i] = j.ID
-		if err := t.exec(sqlAddEnded, append(jobValues(j), j.FinishedAt, orNull(string(j.Reason)), blobOrNull(j.Result))...); err != nil {
+	ids := jobIDs(jobs)
+	for rest := jobs; len(rest) > 0; {
+		n := t.endAlike(rest)
+		j := rest[0]
+		var err error
+		if n >= setFrom {
+			err = t.exec(sqlMoveEnded, int64(j.State), int64(j.Starts), j.FinishedAt, encodeIDs(ids[len(ids)-len(rest):][:n]))
+		} else {
+			n = 1
+			err = t.exec(sqlAddEnded, append(jobValues(j), j.FinishedAt, orNull(string(j.Reason)), blobOrNull(j.Result))...)
+		}
+		if err != nil {
 			return err
 		}
+		rest = rest[n:]
 	}
 	return t.DropJobs(ids)
 }
+
+const sqlMoveEnded = `INSERT INTO penstock_ended (id, lane, state, at, enqueued_at, expires_at, starts, cancel, finished_at)
+	SELECT id, lane, ?, at, enqueued_at, expires_at, ?, 0, ? FROM penstock_job WHERE id IN (SELECT value FROM json_each(?))`
+
+// endAlike returns how many of the first jobs sqlMoveEnded moves as they are.
+func (t *tx) endAlike(jobs []*engine.Job) int {
+	n, first := 0, jobs[0]
+	for n < len(jobs) {
+		j := jobs[n]
+		if j.State != first.State || j.Starts != first.Starts || j.FinishedAt != first.FinishedAt || !t.plain(j) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// plain says that the job's lane and times are those stored, and that nothing
+// else is to be kept of it but its state, its starts and its end.
+func (t *tx) plain(j *engine.Job) bool {
+	was, ok := t.read[j.ID]
+	return ok && was == placeOf(j) && j.Unique == "" && j.Run == "" && j.Ref == "" && !j.Cancel && j.Error == "" &&
+		j.Reason == "" && len(j.Result) == 0 && past(j) == [pastFields]int64{}
+}
+
+// place is a job's lane and times.
+type place struct{ lane, at, enqueuedAt, expiresAt int64 }
+
+func placeOf(j *engine.Job) place { return place{j.Lane, j.At, j.EnqueuedAt, j.ExpiresAt} }
 
 const sqlAddEnded = `INSERT INTO penstock_ended (id, lane, state, at, enqueued_at, expires_at, unique_key, run, ref,
 	starts, cancel, past, error, finished_at, reason, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`

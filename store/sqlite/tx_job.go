@@ -60,40 +60,6 @@ func inOrder(ids []int64, jobs []*engine.Job) []*engine.Job {
 	return ordered
 }
 
-// AddJobs counts ids in a row of its own: they stay unique though rows move and
-// vanish.
-func (t *tx) AddJobs(jobs []*engine.Job, bodies []engine.Body) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	var last int64
-	if _, err := one(t, func(r row) { last = r.int(0) },
-		`UPDATE penstock_counter SET value = value + ? WHERE name = 'job' RETURNING value`, int64(len(jobs))); err != nil {
-		return err
-	}
-	for i, j := range jobs {
-		j.ID = last - int64(len(jobs)-1-i)
-		if err := t.addJob(j); err != nil {
-			return err
-		}
-		if err := t.exec(sqlAddBody, j.ID, blobOrNull(bodies[i].Payload), orNull(bodies[i].Options)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-const (
-	sqlAddBody = `INSERT INTO penstock_body (job, payload, options) VALUES (?, ?, ?)`
-	sqlAddJob  = `INSERT INTO penstock_job (id, lane, state, at, enqueued_at, expires_at, unique_key, run, ref,
-		starts, cancel, past, error, worker, token, slot, lease_at, charges)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-)
-
-func (t *tx) addJob(j *engine.Job) error {
-	return t.exec(sqlAddJob, append(jobValues(j), leaseValues(j)...)...)
-}
-
 // jobValues are the values of the columns that waiting, running and ended jobs have.
 func jobValues(j *engine.Job) []driver.Value {
 	return append(make([]driver.Value, 0, 20),
@@ -128,6 +94,12 @@ func (t *tx) Jobs(ids []int64) ([]*engine.Job, error) {
 		return inOrder(ids, jobs), err
 	}
 	jobs, err := t.listJobs(readJob, sqlJobs, encodeIDs(ids))
+	if t.read == nil {
+		t.read = make(map[int64]place, len(jobs))
+	}
+	for _, j := range jobs {
+		t.read[j.ID] = placeOf(j)
+	}
 	return inOrder(ids, jobs), err
 }
 
@@ -135,6 +107,7 @@ const sqlJobs = `SELECT ` + jobColumns + ` FROM json_each(?) e CROSS JOIN pensto
 
 func (t *tx) SaveJobs(jobs []*engine.Job) error {
 	for _, j := range jobs {
+		delete(t.read, j.ID)
 		args := append(jobValues(j)[1:], leaseValues(j)...)
 		if err := t.exec(sqlSaveJob, append(args, j.ID)...); err != nil {
 			return err
@@ -146,16 +119,44 @@ func (t *tx) SaveJobs(jobs []*engine.Job) error {
 const sqlSaveJob = `UPDATE penstock_job SET lane = ?, state = ?, at = ?, enqueued_at = ?, expires_at = ?, unique_key = ?, run = ?, ref = ?,
 	starts = ?, cancel = ?, past = ?, error = ?, worker = ?, token = ?, slot = ?, lease_at = ?, charges = ? WHERE id = ?`
 
+// Lease writes jobs with equal leases by one statement: those without limits,
+// which come in large claims.
 func (t *tx) Lease(jobs []*engine.Job) error {
-	for _, j := range jobs {
-		if err := t.exec(sqlLease, int64(store.Running), j.Worker, j.Token, j.Slot, j.LeaseAt, encodeCharges(j.Charges), int64(j.Starts), j.ID); err != nil {
+	for len(jobs) > 0 {
+		n := 1
+		for n < len(jobs) && sameLease(jobs[0], jobs[n]) {
+			n++
+		}
+		j, sql, id := jobs[0], sqlLease, driver.Value(jobs[0].ID)
+		if n > 1 {
+			sql, id = sqlLeases, encodeIDs(jobIDs(jobs[:n]))
+		}
+		if err := t.exec(sql, int64(j.State), j.Worker, j.Token, j.Slot, j.LeaseAt, encodeCharges(j.Charges), int64(j.Starts), id); err != nil {
 			return err
 		}
+		jobs = jobs[n:]
 	}
 	return nil
 }
 
-const sqlLease = `UPDATE penstock_job SET state = ?, worker = ?, token = ?, slot = ?, lease_at = ?, charges = ?, starts = ? WHERE id = ?`
+const (
+	sqlSetLease = `UPDATE penstock_job SET state = ?, worker = ?, token = ?, slot = ?, lease_at = ?, charges = ?, starts = ?`
+	sqlLease    = sqlSetLease + ` WHERE id = ?`
+	sqlLeases   = sqlSetLease + ` WHERE id IN (SELECT value FROM json_each(?))`
+)
+
+func sameLease(a, b *engine.Job) bool {
+	return len(a.Charges) == 0 && len(b.Charges) == 0 && a.State == b.State && a.Worker == b.Worker && a.Token == b.Token &&
+		a.Slot == b.Slot && a.LeaseAt == b.LeaseAt && a.Starts == b.Starts
+}
+
+func jobIDs(jobs []*engine.Job) []int64 {
+	ids := make([]int64, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+	}
+	return ids
+}
 
 func (t *tx) Heads(lane, at int64, n int) ([]*engine.Job, error) {
 	return t.listJobs(readJob, sqlHeads, lane, at, int64(n))

@@ -44,20 +44,33 @@ func (r *readers) view(ctx context.Context, fn func(engine.Tx) error) error {
 	if err != nil {
 		return err
 	}
+	defer func() { r.idle <- c }()
+	if err := beginView(ctx, c); err != nil {
+		return err
+	}
+	c.ctx = ctx // a long look ends with its caller
+	err = run(&tx{link: c, clock: r.clock, live: r.live}, fn)
+	c.ctx = context.Background()
+	if e := c.exec(`ROLLBACK`); err == nil {
+		err = e
+	}
+	return err
+}
+
+// beginView takes the snapshot. In WAL mode that waits for nobody but a recovery
+// after a crash.
+func beginView(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, busyFor)
 	defer cancel()
-	err = whileBusy(ctx, func() error {
-		if err := c.exec(`BEGIN`); err != nil {
-			return err
-		}
-		err := run(&tx{link: c, clock: r.clock, live: r.live}, fn)
-		if e := c.exec(`ROLLBACK`); e != nil && err == nil {
-			err = e
+	return whileBusy(ctx, func() error {
+		err := c.exec(`BEGIN`)
+		if err == nil {
+			if err = c.query(func(row) {}, `SELECT 1 FROM penstock_counter LIMIT 1`); err != nil {
+				err = errors.Join(err, c.exec(`ROLLBACK`))
+			}
 		}
 		return err
 	})
-	r.idle <- c
-	return err
 }
 
 func (r *readers) get() (*conn, error) {

@@ -140,16 +140,16 @@ func (w *writer) loop() {
 			<-w.wake
 			continue
 		}
-		ctx, cancel := context.WithDeadline(context.Background(), since.Add(busyFor))
-		err := w.begin(ctx)
-		cancel()
-		if err != nil {
+		if err := w.begin(since); err != nil {
 			w.refuse(err)
 			continue
 		}
-		w.group()
+		again := w.group()
 		if err := w.turn.leave(); err != nil {
 			w.refuse(err)
+		}
+		for _, r := range again {
+			r.answer(w.alone(r))
 		}
 	}
 }
@@ -169,8 +169,11 @@ func (r *request) answer(err error) {
 	close(r.ready)
 }
 
-// begin waits for the turn and for SQLite's lock.
-func (w *writer) begin(ctx context.Context) error {
+// begin waits for the turn and for SQLite's lock, on behalf of somebody who waits
+// since then.
+func (w *writer) begin(since time.Time) error {
+	ctx, cancel := context.WithDeadline(context.Background(), since.Add(busyFor))
+	defer cancel()
 	if err := w.turn.enter(ctx); err != nil {
 		return err
 	}
@@ -205,47 +208,45 @@ func whileBusy(ctx context.Context, do func() error) error {
 }
 
 // group runs the requests in line within the transaction begun. If all goes well
-// they share its commit. If anything fails, all is rolled back and each runs
-// again alone, so nobody gets another one's error.
-func (w *writer) group() {
+// they share its commit. If anything fails, all is rolled back, and each is to run
+// again alone: nobody gets another one's error.
+func (w *writer) group() (again []*request) {
 	w.conn.wrote = false
 	t := w.newTx()
 	var group []*request
-	var failed error
-	for end := time.Now().Add(groupFor); failed == nil && (len(group) == 0 || time.Now().Before(end)); {
+	var err error
+	for end := time.Now().Add(groupFor); err == nil && (len(group) == 0 || time.Now().Before(end)); {
 		r := w.next()
 		if r == nil {
 			break
 		}
 		group = append(group, r)
-		failed = run(t, r.fn)
+		err = run(t, r.fn)
 	}
-	if failed == nil {
-		failed = w.commit(t)
-	} else {
-		failed = errors.Join(failed, w.rollback())
-	}
-	if failed == nil || len(group) == 1 {
-		for _, r := range group {
-			r.answer(failed)
-		}
-		return
+	if err = w.end(t, err); err != nil && len(group) > 1 {
+		return group
 	}
 	for _, r := range group {
-		r.answer(w.alone(r))
+		r.answer(err)
 	}
+	return nil
 }
 
-// alone runs one request in a transaction of its own. The turn is ours still.
+// alone runs one request in a turn and a transaction of its own.
 func (w *writer) alone(r *request) error {
-	ctx, cancel := context.WithTimeout(context.Background(), busyFor)
-	defer cancel()
-	if err := beginImmediate(ctx, w.conn); err != nil {
+	if err := w.begin(time.Now()); err != nil {
 		return err
 	}
 	w.conn.wrote = false
 	t := w.newTx()
-	if err := run(t, r.fn); err != nil {
+	err := w.end(t, run(t, r.fn))
+	_ = w.turn.leave() // if it failed, so will the next turn, and say so
+	return err
+}
+
+// end commits, or rolls back if there was an error.
+func (w *writer) end(t *tx, err error) error {
+	if err != nil {
 		return errors.Join(err, w.rollback())
 	}
 	return w.commit(t)
@@ -264,14 +265,13 @@ func (w *writer) commit(t *tx) error {
 	if err := w.conn.exec(`COMMIT`); err != nil {
 		return errors.Join(err, w.rollback())
 	}
-	var errs []error
 	for _, id := range t.dropped {
-		errs = append(errs, w.live.drop(id))
+		_ = w.live.drop(id) // committed: a lock kept too long only makes a forgotten worker look alive
 	}
-	if w.conn.wrote && w.wrote != nil {
+	if w.conn.wrote {
 		w.wrote()
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // rollback ends the transaction unless SQLite did so already, as it does on some
