@@ -97,7 +97,7 @@ func Run(t *testing.T, f Factory) {
 	for _, group := range [][]test{
 		insertTests, loadTests, claimTests, orderTests, placesTests, expiryTests,
 		permitTests, nextTests, finishTests, throttleTests, leaseTests, rescueTests,
-		cancelTests, replayTests, effectTests, limitTests, queueTests, inspectTests,
+		cancelTests, replayTests, effectTests, limitTests, queueTests, inspectTests, whyTests,
 		eventTests, byteTests, hazardTests, caseTests, flatTests, randomTests, processTests,
 	} {
 		for _, tt := range group {
