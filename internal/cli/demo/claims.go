@@ -25,28 +25,45 @@ func Judge(e *Evidence) []Claim {
 	}
 }
 
-// capHeld: the log may not show more than the cap, wherever one looks.
+// strayShare is the share of calls that may come when the API has had its fill.
+// The way there takes longer for one call than for the next, so that a limit
+// kept exactly where calls leave is not kept exactly where they arrive.
+const strayShare = 0.02
+
+// allowed is how many strays are few, among so many calls.
+func allowed(calls int) int { return max(1, int(strayShare*float64(calls))) }
+
+// capHeld: counted by us, whatever the API's own way of counting lets through.
 func (e *Evidence) capHeld() Claim {
-	n := e.fullest()
+	n, stray, most := e.fullest(), e.strays(), allowed(len(e.Calls))
 	detail := fmt.Sprintf("the fullest second saw %s arrive, refused ones included; the cap is %d", count(n, "call"), e.Cap)
 	if e.Algorithm == apisim.InFlight {
 		detail = fmt.Sprintf("at most %s were in flight at a time, refused ones included; the cap is %d", count(n, "call"), e.Cap)
 	}
-	return Claim{"cap held", n > 0 && n <= e.Cap, detail}
+	if stray > 0 {
+		detail += fmt.Sprintf(" (%s too early, at most %d would be all right)", count(stray, "call"), most)
+	}
+	return Claim{"cap held", n > 0 && stray <= most, detail}
 }
 
-// refusedShare is the share of calls that may be refused. The way to an API
-// takes longer for one call than for the next, so that a limit kept exactly
-// where calls leave is not kept exactly where they arrive.
-const refusedShare = 0.02
-
-// allowed is how many refusals are few, for so many calls.
-func allowed(calls int) int { return max(1, int(refusedShare*float64(calls))) }
-
+// fewRefused: what the API itself refused. It may be busy for a process that
+// was killed, which nobody else can know.
 func (e *Evidence) fewRefused() Claim {
-	n := apisim.Refused(e.log())
+	refused, orphaned := 0, 0
+	for _, c := range e.Calls {
+		if c.Refused {
+			refused++
+			if e.Algorithm == apisim.InFlight && c.inFlight() <= e.Cap {
+				orphaned++
+			}
+		}
+	}
 	most := allowed(len(e.Calls))
-	return Claim{"hardly a refusal", n <= most, fmt.Sprintf("the API refused %d of %s; at most %d would be all right", n, count(len(e.Calls), "call"), most)}
+	detail := fmt.Sprintf("the API refused %d of %s; at most %d would be all right", refused, count(len(e.Calls), "call"), most)
+	if orphaned > 0 {
+		detail += fmt.Sprintf(" (and %d while it was busy for the killed process)", orphaned)
+	}
+	return Claim{"hardly a refusal", refused-orphaned <= most, detail}
 }
 
 // sharedWork: one limit over several processes is what this is about, so all of
@@ -172,26 +189,29 @@ func (e *Evidence) badNumbers() Claim {
 			continue
 		}
 		bad++
-		tried, rejected, delivered := 0, 0, 0
-		for _, c := range e.of(m.ID) {
-			replay := e.Replay != nil && e.Replay.Message == m.ID && c.Arrival.After(e.Replay.At)
-			if c.Refused || replay {
-				continue
-			}
-			tried++
-			if c.Status == 400 {
-				rejected++
-			}
-			if c.Delivered {
-				delivered++
-			}
-		}
-		if tried == 1 && rejected == 1 && delivered == 0 {
+		if e.triedOnce(m.ID) {
 			once++
 		}
 	}
 	return Claim{"bad numbers are tried once", bad > 0 && once == bad,
 		fmt.Sprintf("%d of %s to bad numbers rejected after one call", once, count(bad, "message"))}
+}
+
+// triedOnce says whether the API looked at the message once and rejected it.
+// The process that made the call may have been killed before it could tell.
+func (e *Evidence) triedOnce(message string) bool {
+	var tried []Call
+	for _, c := range e.of(message) {
+		after := e.Replay != nil && e.Replay.Message == message && c.Arrival.After(e.Replay.At)
+		if c.Refused || after {
+			continue
+		}
+		if c.Status != 400 || c.Delivered {
+			return false
+		}
+		tried = append(tried, c)
+	}
+	return len(tried) == 1 || len(tried) == 2 && e.lost(tried[0], tried[1])
 }
 
 // replayed: a dead letter that was put back in line ended well.

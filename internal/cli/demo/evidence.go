@@ -26,7 +26,11 @@ type Message struct {
 // A Call is one line of the API's log, and who called.
 type Call struct {
 	apisim.Call
-	Worker int // its number, from the call's User-Agent
+	Worker int       // its number, from the call's User-Agent
+	Left   time.Time // when its answer went out; zero if it did not
+	// Orphans is how many calls of the killed process the API was still busy
+	// with when this one arrived.
+	Orphans int
 }
 
 // ok says whether the call was answered with success.
@@ -83,26 +87,74 @@ func (e *Evidence) log() []apisim.Call {
 // fullest is the peak that the cap is about, of all that arrived, refused calls
 // included: calls within any window, or calls at the same time.
 func (e *Evidence) fullest() int {
-	log := e.log()
 	if e.Algorithm == apisim.InFlight {
 		most := 0
-		for _, c := range log {
-			most = max(most, inFlight(c))
+		for _, c := range e.Calls {
+			most = max(most, c.inFlight())
 		}
 		return most
 	}
+	log := e.log()
 	for i := range log {
 		log[i].Refused = false
 	}
 	return apisim.FullestWindow(log, Window)
 }
 
-// inFlight is how many calls were under way when this one arrived, with it.
-func inFlight(c apisim.Call) int {
-	if c.Refused {
-		return c.InFlight + 1 // it was there, though not let in
+// strays is how many calls came when the API had had its fill: those that a
+// strict sliding window would refuse, or those above the cap in flight.
+func (e *Evidence) strays() int {
+	var counted []time.Time
+	n := 0
+	for _, c := range e.Calls {
+		if e.Algorithm == apisim.InFlight {
+			if c.inFlight() > e.Cap {
+				n++
+			}
+			continue
+		}
+		for len(counted) > 0 && c.Arrival.Sub(counted[0]) >= Window {
+			counted = counted[1:]
+		}
+		if len(counted) >= e.Cap {
+			n++
+			continue
+		}
+		counted = append(counted, c.Arrival)
 	}
-	return c.InFlight
+	return n
+}
+
+// inFlight is how many calls were under way when this one arrived, with it. An
+// API can be busy with a call whose caller is dead; nobody holds that one any more.
+func (c Call) inFlight() int {
+	n := c.InFlight - c.Orphans
+	if c.Refused {
+		n++ // it was there, though not let in
+	}
+	return n
+}
+
+// findOrphans fills in Orphans.
+func (e *Evidence) findOrphans() {
+	if e.Kill == nil {
+		return
+	}
+	for i := range e.Calls {
+		at := e.Calls[i].Arrival
+		for _, c := range e.Calls[:i] {
+			if at.After(e.Kill.At) && c.Worker == e.Kill.Worker && !c.Refused && (c.Left.IsZero() || c.Left.After(at)) {
+				e.Calls[i].Orphans++
+			}
+		}
+	}
+}
+
+// lost says whether before was called by the killed process at its end, so that
+// its outcome may be recorded nowhere, and again came after it.
+func (e *Evidence) lost(before, again Call) bool {
+	return e.Kill != nil && before.Worker == e.Kill.Worker && again.Worker != e.Kill.Worker &&
+		before.Arrival.After(e.Kill.At.Add(-unsure))
 }
 
 // rejected says whether the API ended the message for good: a call was answered
@@ -153,7 +205,7 @@ func (e *Evidence) why(before, again Call) string {
 	switch {
 	case before.Refused:
 		return "it was refused"
-	case e.Kill != nil && before.Worker == e.Kill.Worker && between(before, e.Kill.At, again) && e.Kill.At.Sub(before.Arrival) < unsure:
+	case e.lost(before, again):
 		return "its worker was killed"
 	case before.Held:
 		return "its answer did not come"
@@ -161,13 +213,8 @@ func (e *Evidence) why(before, again Call) string {
 		return "its connection broke"
 	case before.Status >= 500:
 		return "its answer was a failure"
-	case e.Replay != nil && before.MessageID == e.Replay.Message && between(before, e.Replay.At, again):
+	case e.Replay != nil && before.MessageID == e.Replay.Message && before.Arrival.Before(e.Replay.At) && again.Arrival.After(e.Replay.At):
 		return "its dead letter was replayed"
 	}
 	return ""
-}
-
-// between says whether t lies between the arrivals of two calls.
-func between(before Call, t time.Time, again Call) bool {
-	return before.Arrival.Before(t) && again.Arrival.After(t)
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/penstockhq/penstock/apisim"
 )
 
 const (
@@ -22,7 +20,7 @@ var eighths = []rune(" ▁▂▃▄▅▆▇█")
 // that arrived in the second up to then, with the number of calls in the 100 ms
 // below it. Refused calls count like others.
 type Plot struct {
-	Calls  []apisim.Call
+	Calls  []Call
 	Cap    int
 	Flight bool // the cap is about calls in flight: columns show those
 	Width  int  // of the paper, in characters
@@ -111,7 +109,7 @@ func (p Plot) columns(step time.Duration) []column {
 			col.refused++
 		}
 		if p.Flight {
-			col.level = max(col.level, inFlight(c))
+			col.level = max(col.level, c.inFlight())
 		}
 	}
 	if !p.Flight {
@@ -128,7 +126,7 @@ func (p Plot) columns(step time.Duration) []column {
 
 // highest is the largest number of calls in a window that ends from from on and
 // before to.
-func highest(calls []apisim.Call, from, to time.Duration) int {
+func highest(calls []Call, from, to time.Duration) int {
 	most := 0
 	count := func(end time.Duration) {
 		n := 0

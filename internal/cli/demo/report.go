@@ -91,7 +91,7 @@ func (r *Result) Report(w io.Writer, f Figures, width int, style Style) {
 func (r *Result) plot(width int, style Style) Plot {
 	e := &r.Evidence
 	p := Plot{
-		Calls: e.log(), Cap: e.Cap, Flight: e.Algorithm == apisim.InFlight, Width: width - 2,
+		Calls: e.Calls, Cap: e.Cap, Flight: e.Algorithm == apisim.InFlight, Width: width - 2,
 		Marks: map[time.Duration]rune{}, Paint: style.paint,
 	}
 	if e.Kill != nil {

@@ -133,7 +133,7 @@ func (d *demo) apiConfig() apisim.Config {
 		Dedupe: true, Seed: d.Seed,
 	}
 	if d.Algorithm == apisim.InFlight {
-		c.Latency = 600 * time.Millisecond // else nothing would ever wait
+		c.Latency = 400 * time.Millisecond // else nothing would ever wait
 	}
 	return c
 }
@@ -321,6 +321,7 @@ func (d *demo) replay(ctx context.Context, ended []penstock.JobInfo) (bool, erro
 func (d *demo) collect(ctx context.Context) error {
 	e := &d.result.Evidence
 	e.Calls = d.tap.log()
+	e.findOrphans()
 	e.States = map[string]penstock.State{}
 	all, err := d.client.Jobs(ctx, penstock.Filter{Kind: kind, N: 2 * messageCount})
 	if err != nil {

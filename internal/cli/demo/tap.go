@@ -23,17 +23,16 @@ type tap struct {
 	api  *apisim.API
 	http *http.Server
 
-	// mu is held while the first byte of any answer goes out, so that whoever
+	// mu is taken before the first byte of any answer goes out, so that whoever
 	// holds it can be sure that a call is still unanswered.
-	mu      sync.Mutex
-	callers map[string][]int // worker of each call, in order, by key
-	open    map[*visit]bool
+	mu     sync.Mutex
+	visits map[string][]*visit // in order, by key
 }
 
-// A visit is a call under way.
+// A visit is a call as the tap sees it.
 type visit struct {
-	key    string
 	worker int
+	left   time.Time // when its answer went out; zero before that
 }
 
 // serve starts the API on a free port of the loopback interface.
@@ -48,7 +47,7 @@ func serve(ctx context.Context, config apisim.Config) (*tap, error) {
 	}
 	t := &tap{
 		url: "http://" + listener.Addr().String(), api: api,
-		callers: map[string][]int{}, open: map[*visit]bool{},
+		visits: map[string][]*visit{},
 	}
 	t.http = &http.Server{Handler: t, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = t.http.Serve(listener) }() // it ends with close; a failure shows in every call
@@ -62,16 +61,18 @@ func (t *tap) close() {
 
 // ServeHTTP notes the caller and has the API answer.
 func (t *tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v := &visit{key: r.Header.Get("Idempotency-Key")}
+	v := &visit{}
 	v.worker, _ = strconv.Atoi(strings.TrimPrefix(r.UserAgent(), agent)) // 0: somebody else
+	key := r.Header.Get("Idempotency-Key")
 	t.mu.Lock()
-	t.callers[v.key] = append(t.callers[v.key], v.worker)
-	t.open[v] = true
+	t.visits[key] = append(t.visits[key], v)
 	t.mu.Unlock()
 	leave := func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.open, v)
+		if v.left.IsZero() {
+			v.left = time.Now()
+		}
 	}
 	defer leave() // for a connection that is cut without an answer
 	t.api.ServeHTTP(&answering{ResponseWriter: w, first: leave}, r)
@@ -102,8 +103,9 @@ func (t *tap) attribute(log []apisim.Call) []Call {
 	nth := map[string]int{}
 	for i, c := range log {
 		calls[i] = Call{Call: c}
-		if n := nth[c.Key]; n < len(t.callers[c.Key]) {
-			calls[i].Worker = t.callers[c.Key][n]
+		if n := nth[c.Key]; n < len(t.visits[c.Key]) {
+			v := t.visits[c.Key][n]
+			calls[i].Worker, calls[i].Left = v.worker, v.left
 		}
 		nth[c.Key]++
 	}
@@ -119,17 +121,8 @@ func (t *tap) duringCall(do func(c Call)) bool {
 	calls := t.attribute(t.api.Log())
 	for i := len(calls) - 1; i >= 0; i-- {
 		c := calls[i]
-		if c.Delivered && c.ok() && t.isOpen(c) {
+		if c.Delivered && c.ok() && c.Left.IsZero() {
 			do(c)
-			return true
-		}
-	}
-	return false
-}
-
-func (t *tap) isOpen(c Call) bool {
-	for v := range t.open {
-		if v.key == c.Key && v.worker == c.Worker {
 			return true
 		}
 	}

@@ -23,6 +23,7 @@ const (
 	kind        = "send-sms"
 	limitName   = "sms"
 	callTimeout = time.Second
+	concurrency = 10 // calls a worker makes at a time, so that none gets them all
 )
 
 // smsKind is how messages are sent, for the enqueuer and the workers alike.
@@ -67,7 +68,7 @@ func (w Worker) Run(ctx context.Context, hold io.Reader) error {
 	if err := penstock.Handle(client, kind, w.send, smsKind); err != nil {
 		return errors.Join(err, client.Close())
 	}
-	return errors.Join(client.Work(ctx, penstock.WorkOptions{Grace: callTimeout}), client.Close())
+	return errors.Join(client.Work(ctx, penstock.WorkOptions{Concurrency: concurrency, Grace: callTimeout}), client.Close())
 }
 
 // send is the handler: it sends one message. The key is the job's own, so that
