@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -64,9 +65,16 @@ func drawsOf(c *batch.Call, host string) []penstock.Draw {
 }
 
 // contentHash is a digest of what a line says is to be called, and how. How the
-// line is written does not matter: the order of its fields, spaces, null for a
-// field that is not given.
+// line is written does not matter: the order of its fields, spaces, what it says
+// that would be so anyway.
 func contentHash(r httpcall.Request, c *batch.Call, draws []penstock.Draw) (string, error) {
+	switch {
+	case r.Method != "":
+	case len(r.Body) > 0:
+		r.Method = "POST"
+	default:
+		r.Method = "GET"
+	}
 	if len(r.Body) > 0 {
 		var b bytes.Buffer
 		if err := json.Compact(&b, r.Body); err != nil {
@@ -90,7 +98,7 @@ func contentHash(r httpcall.Request, c *batch.Call, draws []penstock.Draw) (stri
 		Key          string
 		AtMostOnce   bool
 	}{
-		draws, c.Queue, c.Group, c.Priority, c.Delay, penstock.Micros(c.RunAt), penstock.Micros(c.ExpiresAt),
+		draws, cmp.Or(c.Queue, penstock.DefaultQueue), c.Group, cmp.Or(c.Priority, penstock.DefaultPriority), c.Delay, penstock.Micros(c.RunAt), penstock.Micros(c.ExpiresAt),
 		c.Timeout, c.Attempts, c.IdempotencyKey, c.AtMostOnce,
 	})
 	if err != nil {
