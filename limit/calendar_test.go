@@ -118,31 +118,41 @@ func TestQuotaAtTheEdge(t *testing.T) {
 }
 
 // Merging old charges loses nothing of a quota: with thousands of calls before
-// and after midnight, each day has its exact count.
+// and after midnight, each day is charged exactly its permits.
 func TestQuotaIsExactWhenTheLogIsNot(t *testing.T) {
 	var s State
 	sp := mustParse(t, "1000/s, 5000/day@Europe/Berlin")
-	midnight := at(t, "2026-03-02T00:00:00+01:00")
-	now := midnight - 20*second
-	var days []int64
-	for range 3 {
-		n := int64(0)
-		for {
-			at, _ := s.Earliest(sp, Ask{Cost: 1}, now)
-			if at >= midnight+edge {
-				now = at
-				break
-			}
-			s.Take(sp, Ask{Cost: 1}, at)
-			n, now = n+1, at+3000
-		}
-		days = append(days, n)
-		midnight += 24 * hour
+	first := at(t, "2026-03-02T00:00:00+01:00")
+	var truth ledger
+	for now := first - 10*second; now < first+49*hour; {
+		at, _ := s.Earliest(sp, Ask{Cost: 1}, now)
+		s.Take(sp, Ask{Cost: 1}, at)
+		truth = append(truth, charge{at, 1})
+		now = at + 3000
 	}
-	if days[0] != 5000 || days[1] != 5000 || days[2] != 5000 {
-		t.Fatalf("starts on three days: %v, want 5000 each", days)
+	for day := range Instant(2) {
+		midnight := first + day*24*hour
+		if n := truth.between(midnight-edge-1, midnight+24*hour+edge-1); n != 5000 {
+			t.Errorf("day %d: %d charged, want 5000", day, n)
+		}
 	}
 	if len(s.log.charges) > 400 {
-		t.Fatalf("%d charges", len(s.log.charges))
+		t.Errorf("%d charges", len(s.log.charges))
+	}
+}
+
+// In the first half second of a day the one before must still have room.
+func TestQuotaWaitsOutTheEdge(t *testing.T) {
+	var s State
+	sp := mustParse(t, "10/day@UTC")
+	midnight := at(t, "2026-03-02T00:00:00Z")
+	s.Take(sp, Ask{Cost: 10}, midnight-hour)
+	if got, why := s.Earliest(sp, Ask{Cost: 1}, midnight+100_000); got != midnight+edge || why != Window {
+		t.Fatalf("%d µs after midnight, %v", got-midnight, why)
+	}
+	s = State{}
+	s.Take(sp, Ask{Cost: 10}, midnight-edge) // charged to both
+	if got, _ := s.Earliest(sp, Ask{Cost: 1}, midnight-1); got != midnight+24*hour+edge {
+		t.Fatalf("%v after midnight", time.Duration(got-midnight)*time.Microsecond)
 	}
 }

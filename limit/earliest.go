@@ -153,13 +153,9 @@ func (v *view) quotaFree(r *Rate, cost int64, t Instant) Instant {
 			return e
 		}
 	}
-	if e := v.periodFree(r.N-cost, p, t); e > t {
-		return e
-	}
-	if t >= p.end-edge { // already charged to the one after
-		return v.periodFree(r.N-cost, z.periodAt(r.Calendar, p.end), t)
-	}
-	return t
+	// Near its end a start is charged to the next one, too. That need not be
+	// asked: all that is charged to the next one so far is charged to this one.
+	return v.periodFree(r.N-cost, p, t)
 }
 
 // periodFree is t if the period holds at most room, else when it is over.

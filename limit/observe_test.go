@@ -91,6 +91,15 @@ func TestGuardLearns(t *testing.T) {
 	}
 	refuse(&s, sp, testStart+10*second, testStart+second, 0, 0.5) // late, but granted before the refusal came
 	guards(80 * time.Millisecond)
+	early := s.Clone() // a slot still ahead when the refusal comes, but granted before it
+	early.Take(sp, Ask{Cost: 1}, testStart+20*second)
+	early.Observe(sp, Observation{At: testStart + 11*second, Slot: testStart + 11*second}, 0)
+	refuse(&early, sp, testStart+12*second, testStart+11*second, 0, 0.5)
+	g := early.Guard(sp)
+	early.Observe(sp, Observation{At: testStart + 19*second, Slot: testStart + 19*second}, 0)
+	if refuse(&early, sp, testStart+21*second, testStart+20*second, 0, 0.5); early.Guard(sp) > g {
+		t.Fatal("a call granted before the refusal counted as a new episode")
+	}
 	refuse(&s, sp, testStart+20*second, testStart+19*second, 0, 0.5) // nothing passed since
 	guards(80 * time.Millisecond)
 	now := testStart + 20*second + 500_000

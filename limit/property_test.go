@@ -373,3 +373,67 @@ func TestWildValues(t *testing.T) {
 		}
 	})
 }
+
+// Merged or not, the log never counts less than was really taken since an
+// instant, and what it counts too much lies within a part of the window or age.
+func TestLogErrsOnTheSafeSide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sp := drawSpec(t)
+		windows, _ := sp.sweepPlan(0, testStart)
+		var l slotLog
+		var truth ledger
+		now := testStart
+		scale := rapid.SampledFrom([]Instant{10, 1000, 100_000, 10_000_000}).Draw(t, "scale")
+		for range rapid.IntRange(1, 600).Draw(t, "charges") {
+			now += rapid.Int64Range(0, scale).Draw(t, "step")
+			cost := rapid.Int64Range(1, 3).Draw(t, "cost")
+			l.add(now, cost)
+			truth = append(truth, charge{now, cost})
+			if l.fresh >= sweepEvery {
+				l.sweep(windows, nil)
+			}
+		}
+		for range 20 {
+			age := rapid.Int64Range(0, now-testStart+10).Draw(t, "age")
+			got, want := l.since(now-age), truth.between(now-age, now)
+			if got < want {
+				t.Fatalf("age %d: the log counts %d, %d were taken", age, got, want)
+			}
+			if most := truth.between(now-age-tolerance(age, windows)-1, now); got > most {
+				t.Fatalf("age %d: the log counts %d, at most %d are excusable", age, got, most)
+			}
+		}
+		for i, c := range l.charges[1:] {
+			if c.at <= l.charges[i].at {
+				t.Fatalf("charges out of order")
+			}
+		}
+		if n := len(l.charges); n > maxCharges+sweepEvery {
+			t.Fatalf("%d charges", n)
+		}
+	})
+}
+
+// A dense stream, long enough to be merged, stays within every window.
+func TestNeverOverTheLimitWhenDense(t *testing.T) {
+	for _, spec := range []string{"1000/s", "300/s, 5000/m", "200/s burst 200, 900/10s", "2.5/s, 100/m", "unlimited"} {
+		var s State
+		sp := mustParse(t, spec)
+		var slots []Instant
+		now := testStart
+		for i := range 8000 {
+			at, _ := s.Earliest(sp, Ask{Cost: 1}, now)
+			s.Take(sp, Ask{Cost: 1}, at)
+			slots = append(slots, at)
+			now = at + Instant(i%7)*100
+		}
+		for _, r := range sp.Rates {
+			n, w := r.Limit()
+			for i := int(n); i < len(slots); i++ {
+				if slots[i]-slots[i-int(n)] < micros(w) {
+					t.Fatalf("%s: slots %d to %d, %d in number, within %v", spec, i-int(n), i, n+1, w)
+				}
+			}
+		}
+	}
+}

@@ -245,6 +245,9 @@ func TestClockPutBack(t *testing.T) {
 	year := 365 * 24 * hour
 	var s State
 	takeAll(&s, sp, testStart+year, testStart+year+second, 5)
+	if got, why := s.Earliest(sp, Ask{Cost: 1}, testStart); got != testStart {
+		t.Fatalf("after a year's jump: in %v because of %v", time.Duration(got-testStart)*time.Microsecond, why)
+	}
 	s.Observe(sp, Observation{At: testStart + year, Refused: true, RetryAt: testStart + year + hour}, 0)
 	if got, why := s.Earliest(sp, Ask{Cost: 1}, testStart); got != testStart {
 		t.Fatalf("after a year's jump: in %v because of %v", time.Duration(got-testStart)*time.Microsecond, why)
