@@ -84,7 +84,7 @@ type db struct {
 
 var _ engine.DB = (*db)(nil)
 
-func openDB(ctx context.Context, path string, o Options) (d *db, err error) {
+func openDB(ctx context.Context, path string, o Options) (*db, error) {
 	// SQLite on Linux normally syncs without the file's timestamps; the driver does
 	// so only when asked. Where it cannot, it says so, and nothing is lost.
 	_, _ = sqlite.Fdatasync(true)
@@ -93,51 +93,49 @@ func openDB(ctx context.Context, path string, o Options) (d *db, err error) {
 	if err != nil {
 		return nil, err
 	}
-	now := o.Now
-	if now == nil {
-		now = func() int64 { return time.Now().UnixMicro() }
+	if o.Now == nil {
+		o.Now = func() int64 { return time.Now().UnixMicro() }
 	}
-	d = &db{path: path}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.free())
-		}
-	}()
 	// Nothing is written beside a file that turns out to be somebody else's.
 	probe, err := connect(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, probe.close()) }()
 	if err := refuse(ctx, probe, o.Adopt); err != nil {
-		return nil, err
+		return nil, errors.Join(err, probe.close())
 	}
-	if d.turn, err = openTurnstile(path+"-lock", mode); err != nil {
-		return nil, err
+	d := &db{path: path}
+	if err := errors.Join(d.open(ctx, mode, o), probe.close()); err != nil {
+		return nil, errors.Join(err, d.free())
 	}
-	if d.live, err = openLive(path+"-live", mode); err != nil {
-		return nil, err
+	go d.writer.loop()
+	return d, nil
+}
+
+// open fills d. What it leaves after an error is for free.
+func (d *db) open(ctx context.Context, mode os.FileMode, o Options) (err error) {
+	if d.turn, err = openTurnstile(d.path+"-lock", mode); err != nil {
+		return err
 	}
-	c, err := connect(path, `synchronous = full`, `temp_store = memory`, `cache_size = -16000`, `journal_size_limit = 67108864`)
+	if d.live, err = openLive(d.path+"-live", mode); err != nil {
+		return err
+	}
+	c, err := connect(d.path, `synchronous = full`, `temp_store = memory`, `cache_size = -16000`, `journal_size_limit = 67108864`)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	w := &writer{conn: c, turn: d.turn, live: d.live, clock: now, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	d.writer = w
+	d.writer = newWriter(c, d.turn, d.live, o.Now)
 	if err := d.setUp(ctx, o.Adopt); err != nil {
-		close(w.done)
-		return nil, err
+		return err
 	}
-	watch, err := connect(path, `query_only = 1`)
+	watch, err := connect(d.path, `query_only = 1`)
 	if err != nil {
-		close(w.done)
-		return nil, err
+		return err
 	}
 	d.watcher = newWatcher(watch)
-	w.wrote = d.watcher.wrote
-	d.readers = newReaders(path, now, d.live)
-	go w.loop()
-	return d, nil
+	d.writer.wrote = d.watcher.wrote
+	d.readers = newReaders(d.path, o.Now, d.live)
+	return nil
 }
 
 // setUp migrates in turn with others that open the file at the same time.
@@ -208,6 +206,9 @@ func settle(path string) (string, os.FileMode, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return "", 0, fmt.Errorf("%w: expected a regular file, it is %v", store.ErrNotOurs, info.Mode().Type())
+	}
+	if n := info.Size(); n > 0 && n < 512 { // SQLite's smallest page; it would take such a file for an empty one
+		return "", 0, fmt.Errorf("%w: the file has %d bytes, too few for a database", store.ErrNotOurs, n)
 	}
 	return abs, info.Mode().Perm() & 0o666, nil
 }

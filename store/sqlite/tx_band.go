@@ -122,9 +122,10 @@ func (t *tx) WakeGates(limit string, at int64) error {
 		return t.exec(`UPDATE penstock_gate SET opens_at = ? WHERE limit_name >= ? AND limit_name < ? AND opens_at > ? AND opens_at < ?`,
 			at, base+"/", base+"0", at, engine.Empty)
 	}
-	return t.exec(`UPDATE penstock_gate SET opens_at = ? WHERE limit_name = ? AND opens_at > ? AND opens_at < ?`,
-		at, limit, at, engine.Empty)
+	return t.exec(sqlWakeGates, at, limit, at, engine.Empty)
 }
+
+const sqlWakeGates = `UPDATE penstock_gate SET opens_at = ? WHERE limit_name = ? AND opens_at > ? AND opens_at < ?`
 
 // earliest reads one instant, limit.Never if there is none.
 func (t *tx) earliest(sql string, args ...driver.Value) (int64, error) {

@@ -47,6 +47,10 @@ type request struct {
 	ready chan struct{} // closed when err is the answer
 }
 
+func newWriter(c *conn, turn *turnstile, l *live, clock func() int64) *writer {
+	return &writer{conn: c, turn: turn, live: l, clock: clock, wake: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
 func (w *writer) update(ctx context.Context, fn func(engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

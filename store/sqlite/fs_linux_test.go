@@ -1,0 +1,29 @@
+package sqlite
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestNetworkFileSystems(t *testing.T) {
+	for _, magic := range []int64{0x6969, 0xff534d42, 0xfe534d42} { // NFS, CIFS, SMB2
+		if err := judgeMagic(magic); !errors.Is(err, ErrNetworkFS) {
+			t.Errorf("%#x: %v", magic, err)
+		}
+	}
+	for _, magic := range []int64{0xef53, 0x01021994, 0x9123683e, 0x58465342} { // ext4, tmpfs, btrfs, XFS
+		if err := judgeMagic(magic); err != nil {
+			t.Errorf("%#x: %v", magic, err)
+		}
+	}
+	const mounts = `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
+88 35 0:52 / /home/a/far rw,nosuid shared:20 - fuse.sshfs a@far:/ rw,user_id=1000
+89 35 0:53 / /home/a/near rw,nosuid shared:21 - fuse.gocryptfs /a rw,user_id=1000
+`
+	if err := judgeFUSE(mounts, "0:52"); !errors.Is(err, ErrNetworkFS) {
+		t.Errorf("sshfs: %v", err)
+	}
+	if err := judgeFUSE(mounts, "0:53"); err != nil {
+		t.Errorf("a local FUSE file system: %v", err)
+	}
+}
