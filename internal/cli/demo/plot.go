@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	plotHeight = 5 // rows, for the cap; what is above it gets one more
+	plotHeight = 5 // rows at most, for the cap; what is above it gets one more
 	plotMargin = 5 // columns left of the axis
 	maxPanels  = 4 // of a plot that is wrapped; beyond it a column is more time
 )
@@ -58,13 +58,13 @@ func (p Plot) Lines() []string {
 		if over {
 			lines = append(lines, paint("bad", fmt.Sprintf("%*s ┤%s", plotMargin-1, ">"+fmt.Sprint(p.Cap), overRow(panel, p.Cap))))
 		}
-		for row := plotHeight; row >= 1; row-- {
+		for row := p.height(); row >= 1; row-- {
 			lines = append(lines, fmt.Sprintf("%*s ┤%s", plotMargin-1, p.label(row), p.row(panel, row)))
 		}
 		lines = append(lines,
 			fmt.Sprintf("%*s └%s", plotMargin-1, "", axis(panel, perSecond)),
 			fmt.Sprintf("%*s  %s", plotMargin-1, "", digits(panel, paint)),
-			fmt.Sprintf("%*s  %s", plotMargin-1, "", seconds(from, len(panel), step, perSecond)))
+			fmt.Sprintf("%*s  %s", plotMargin-1, "", seconds(from, len(panel), room, step, perSecond)))
 	}
 	return lines
 }
@@ -146,19 +146,22 @@ func highest(calls []Call, from, to time.Duration) int {
 	return most
 }
 
+// height is how many rows lead up to the cap.
+func (p Plot) height() int { return min(plotHeight, p.Cap) }
+
 // label is what stands left of a row: the number of calls at its upper edge.
 func (p Plot) label(row int) string {
-	if p.Cap*row%plotHeight != 0 {
+	if p.Cap*row%p.height() != 0 {
 		return ""
 	}
-	return fmt.Sprint(p.Cap * row / plotHeight)
+	return fmt.Sprint(p.Cap * row / p.height())
 }
 
-// row draws one row of the columns; row plotHeight ends at the cap.
+// row draws one row of the columns; the highest ends at the cap.
 func (p Plot) row(panel []column, row int) string {
 	var b strings.Builder
 	for _, c := range panel {
-		height := min(c.level, p.Cap) * plotHeight * 8 / p.Cap // in eighths
+		height := min(c.level, p.Cap) * p.height() * 8 / p.Cap // in eighths
 		b.WriteRune(eighths[min(max(height-(row-1)*8, 0), 8)])
 	}
 	return b.String()
@@ -216,17 +219,18 @@ func digits(panel []column, paint func(style, text string) string) string {
 	return b.String()
 }
 
-// seconds are the times below the axis.
-func seconds(from, n int, step time.Duration, perSecond int) string {
-	line := []rune(strings.Repeat(" ", n+8))
+// seconds are the times below the axis, as far as there is room for them.
+func seconds(from, n, room int, step time.Duration, perSecond int) string {
 	every := perSecond
 	for every < 8 {
 		every *= 5
 	}
+	line := ""
 	for i := 0; i < n; i += every {
-		for j, r := range fmt.Sprintf("%d s", int((time.Duration(from+i) * step).Seconds())) {
-			line[i+j] = r
+		label := fmt.Sprintf("%d s", int((time.Duration(from+i) * step).Seconds()))
+		if i+len(label) <= room {
+			line += strings.Repeat(" ", i-len(line)) + label
 		}
 	}
-	return strings.TrimRight(string(line), " ")
+	return line
 }
