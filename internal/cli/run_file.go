@@ -99,15 +99,7 @@ func (r *runner) openClient(ctx context.Context) error {
 	if r.plan.quiet {
 		level = slog.LevelError
 	}
-	logger := slog.New(slog.NewTextHandler(r.screen, &slog.HandlerOptions{
-		Level: level,
-		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-			if len(groups) == 0 && a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		},
-	}))
+	logger := slog.New(&lineLog{w: r.screen, least: level})
 	// A line's length is what is bounded; its stored form is a little longer.
 	c, err := penstock.Open(ctx, r.plan.db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
 	if err != nil {

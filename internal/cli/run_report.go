@@ -36,10 +36,10 @@ func (r *runner) report(ctx context.Context, workErr error) error {
 	if err != nil {
 		return r.storeEnd(errors.Join(workErr, err))
 	}
-	starts, refused, _, _ := r.tally.counts()
+	t := r.tally.counts()
 	rep := runReport{
 		Run: r.plan.run, Done: counts[penstock.Done], Dead: counts[penstock.Dead], Cancelled: counts[penstock.Cancelled],
-		Invalid: r.loader.bad.n, Starts: starts, Refused: refused,
+		Invalid: r.loader.bad.n, Starts: t.starts, Refused: t.refused,
 		Elapsed: float64(elapsed.Milliseconds()) / 1000,
 		open:    counts[penstock.Waiting] + counts[penstock.Running],
 	}

@@ -67,7 +67,8 @@ func (s *screen) show(snap *progress.Snapshot) {
 	switch {
 	case s.quiet:
 	case s.term != nil:
-		s.term.Draw(snap.Lines(s.width(), s.unicode))
+		w := s.width()
+		s.term.Draw(snap.Lines(w-1, s.unicode), w) // some terminals wrap when the last column is written
 	case time.Since(s.said) >= sayEvery:
 		s.said = time.Now()
 		s.say("%s", snap.Plain())
@@ -80,7 +81,8 @@ func (s *screen) loading(file string, lines int64) {
 	switch {
 	case s.quiet:
 	case s.term != nil:
-		s.term.Draw([]string{progress.Cut(text, s.width())})
+		w := s.width()
+		s.term.Draw([]string{progress.Cut(text, w-1)}, w)
 	case time.Since(s.said) >= sayEvery:
 		s.said = time.Now()
 		s.say("%s", text)
@@ -92,7 +94,7 @@ func (s *screen) width() int {
 	if err != nil || w < 1 {
 		return 80
 	}
-	return w - 1 // some terminals wrap when the last column is written
+	return w
 }
 
 // clear takes the display away until it is shown again.

@@ -13,13 +13,23 @@ type tally struct {
 	mu      sync.Mutex
 	starts  int64
 	refused int64
+	retried int64 // failures that will be tried again
 	running int64
+	failure string                        // the last such failure
+	dead    int                           // dead calls
 	ended   [penstock.Cancelled + 1]int64 // by state
 	news    []int64                       // ids of jobs that have ended, not yet taken
 	signal  chan struct{}                 // there are news
 
 	at   [rateSeconds]int64 // starts by second, as a ring
 	last int64              // the newest second in it
+}
+
+// tallied are the numbers of a tally at one instant.
+type tallied struct {
+	starts, refused, retried, running int64
+	ended                             [penstock.Cancelled + 1]int64
+	failure                           string
 }
 
 // rateSeconds is how far back the rate is measured, this second included.
@@ -42,8 +52,14 @@ func (t *tally) onEnd(e *penstock.End) {
 	if !e.Started.IsZero() {
 		t.running--
 	}
-	if e.Outcome == store.OutcomeThrottled {
+	switch e.Outcome {
+	case store.OutcomeThrottled:
 		t.refused++
+	case store.OutcomeRetry:
+		t.retried++
+		t.failure = e.Error
+	case store.OutcomeDone:
+		t.failure = ""
 	}
 	if e.Recorded && e.State.Ended() {
 		t.ended[e.State]++
@@ -90,9 +106,21 @@ func (t *tally) take() []int64 {
 	return ids
 }
 
-// counts returns a copy of the numbers.
-func (t *tally) counts() (starts, refused, running int64, ended [penstock.Cancelled + 1]int64) {
+// counts returns the numbers.
+func (t *tally) counts() tallied {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.starts, t.refused, t.running, t.ended
+	return tallied{t.starts, t.refused, t.retried, max(t.running, 0), t.ended, t.failure}
+}
+
+// deadSaid is how many dead calls are told of one by one.
+const deadSaid = 10
+
+// tellsOfDead says whether to tell of one more dead call, and whether it is the
+// last one.
+func (t *tally) tellsOfDead() (tell, last bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dead++
+	return t.dead <= deadSaid, t.dead == deadSaid
 }

@@ -64,7 +64,7 @@ func (w *watcher) watch(ctx context.Context, giveUp func(error)) {
 // Between counts the ends in this process are added.
 func (w *watcher) count(ctx context.Context) {
 	begun := time.Now()
-	_, _, _, ended := w.r.tally.counts()
+	ended := w.r.tally.counts().ended
 	counts, err := w.r.client.Store().CountRun(ctx, w.r.plan.run)
 	took := time.Since(begun)
 	w.next = time.Now().Add(max(countEvery, countShare*took))
@@ -103,11 +103,11 @@ func (w *watcher) health(ctx context.Context) error {
 
 // snapshot is how the run stands now.
 func (w *watcher) snapshot(now time.Time) progress.Snapshot {
-	_, refused, running, ended := w.r.tally.counts()
-	of := func(s penstock.State) int64 { return w.counts[s] + ended[s] - w.base[s] }
+	t := w.r.tally.counts()
+	of := func(s penstock.State) int64 { return w.counts[s] + t.ended[s] - w.base[s] }
 	s := progress.Snapshot{
 		Run: w.r.plan.run, Done: of(penstock.Done), Dead: of(penstock.Dead), Cancelled: of(penstock.Cancelled),
-		Running: max(running, 0), Refused: refused,
+		Running: t.running, Refused: t.refused, Retried: t.retried,
 		Rate:     w.r.tally.rate(w.r.working, now),
 		Stopping: w.r.signal.stopped(),
 	}
@@ -117,6 +117,15 @@ func (w *watcher) snapshot(now time.Time) progress.Snapshot {
 	s.Total = max(s.Total, s.Ended())
 	s.Waiting = max(s.Total-s.Ended()-s.Running, 0)
 	s.Limit, s.Why = w.why(&s, now)
+	if s.Why == "" && t.failure != "" {
+		s.Why = "last failure: " + t.failure
+	}
+	if s.Why == "" && s.Waiting > 0 && s.Running == 0 && s.Rate == 0 {
+		s.Why = "no call is due yet, or each waits for its limit"
+	}
+	if !w.ill.IsZero() {
+		s.Why = "the database does not answer"
+	}
 	if s.Rate > 0 && s.Waiting > 0 {
 		s.Left = time.Duration(float64(s.Total-s.Ended()) / s.Rate * float64(time.Second))
 	}
@@ -154,18 +163,7 @@ func (w *watcher) why(s *progress.Snapshot, now time.Time) (limit, why string) {
 			}
 		}
 	}
-	if why == "" && s.Waiting > 0 && s.Running == 0 && s.Rate == 0 {
-		why = w.whyIdle()
-	}
 	return limit, why
-}
-
-// whyIdle is for a run that has calls, and starts none.
-func (w *watcher) whyIdle() string {
-	if !w.ill.IsZero() {
-		return "the database does not answer"
-	}
-	return "no call is due yet, or each waits for its limit"
 }
 
 // atPace says whether calls start about as fast as the limit lets them.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/internal/cli/progress"
 	"github.com/penstockhq/penstock/store"
 )
 
@@ -94,7 +95,7 @@ func (r *runner) work(ctx context.Context) error {
 	err = r.client.Work(stop, penstock.WorkOptions{
 		Run: r.plan.run, Drain: true, Queues: queues, Concurrency: r.plan.concurrency,
 		Grace: r.plan.grace, StopNow: stopNow,
-		OnStart: r.tally.onStart, OnEnd: r.tally.onEnd,
+		OnStart: r.tally.onStart, OnEnd: r.onEnd,
 	})
 	end()
 	wg.Wait()
@@ -103,6 +104,22 @@ func (r *runner) work(ctx context.Context) error {
 		return failed
 	}
 	return err
+}
+
+// onEnd counts an end, and tells of the first dead calls.
+func (r *runner) onEnd(e *penstock.End) {
+	r.tally.onEnd(e)
+	if !e.Recorded || e.State != penstock.Dead {
+		return
+	}
+	tell, last := r.tally.tellsOfDead()
+	if !tell {
+		return
+	}
+	r.screen.say("%s", progress.Cut(fmt.Sprintf("%s is dead (%s): %s", e.Job.Ref, e.Reason, e.Error), 140))
+	if last {
+		r.screen.say("further dead calls are counted only")
+	}
 }
 
 // queues is the order to serve: as asked for, then all others that there are, so

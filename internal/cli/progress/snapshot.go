@@ -19,6 +19,7 @@ type Snapshot struct {
 	Running   int64 // in this process
 	Waiting   int64 // all others that have not ended
 	Refused   int64 // by the API, in this process
+	Retried   int64 // failures that are tried again, in this process
 	Rate      float64
 	Limit     string        // the limit to hold the rate against, as "5/s"; "": none
 	Why       string        // why calls wait
@@ -60,7 +61,7 @@ func (s *Snapshot) counts() []string {
 		what   string
 		n      int64
 		always bool
-	}{{"dead", s.Dead, true}, {"cancelled", s.Cancelled, false}, {"running", s.Running, false}, {"waiting", s.Waiting, true}, {"refused", s.Refused, true}} {
+	}{{"dead", s.Dead, true}, {"cancelled", s.Cancelled, false}, {"running", s.Running, false}, {"waiting", s.Waiting, true}, {"refused", s.Refused, true}, {"retried", s.Retried, false}} {
 		if c.n != 0 || c.always {
 			parts = append(parts, c.what+" "+Digits(c.n))
 		}

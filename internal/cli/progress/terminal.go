@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Terminal keeps a few lines at the bottom of a terminal, below what else is
@@ -12,6 +13,7 @@ type Terminal struct {
 	mu    sync.Mutex
 	w     io.Writer
 	lines []string // that are on the screen
+	width int      // of the terminal when they were drawn
 }
 
 // NewTerminal draws on w.
@@ -29,11 +31,14 @@ const (
 	clearDown  = "\x1b[J"
 )
 
-// Draw replaces the lines. It is one write, so that nothing flickers.
-func (t *Terminal) Draw(lines []string) {
+// Draw replaces the lines. It is one write, so that nothing flickers. Width is
+// that of the terminal now: one that has become narrower has broken the lines
+// that are on it.
+func (t *Terminal) Draw(lines []string, width int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.draw("", lines)
+	t.width = width
+	_ = t.draw("", lines)
 }
 
 // Write prints above the lines. What it is given should end a line.
@@ -55,10 +60,22 @@ func (t *Terminal) Clear() {
 	}
 }
 
+// rows is how many rows of the terminal the lines take.
+func (t *Terminal) rows() int {
+	n := 0
+	for _, l := range t.lines {
+		n++
+		if t.width > 0 {
+			n += max(utf8.RuneCountInString(l)-1, 0) / t.width
+		}
+	}
+	return n
+}
+
 func (t *Terminal) draw(above string, lines []string) error {
 	var b strings.Builder
 	b.WriteString(hideCursor + wrapOff)
-	if n := len(t.lines); n > 0 {
+	if n := t.rows(); n > 0 {
 		b.WriteString("\r" + strings.Repeat(lineUp, n))
 	}
 	if above != "" {
