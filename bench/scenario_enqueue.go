@@ -15,11 +15,16 @@ type enqueueArgs struct {
 	For          time.Duration
 }
 
-// enqueueStep enqueues for a while, and returns jobs per second.
-var enqueueStep = newStep("enqueue", func(ctx context.Context, a enqueueArgs) (float64, error) {
+type enqueueResult struct {
+	Rate float64 // jobs per second
+	CPU  float64 // µs per job
+}
+
+// enqueueStep enqueues for a while.
+var enqueueStep = newStep("enqueue", func(ctx context.Context, a enqueueArgs) (r enqueueResult, err error) {
 	q, err := openQueue(ctx, a.System, a.Path)
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	put, each := q.enqueue, 1
 	if a.Batch > 0 {
@@ -30,7 +35,7 @@ var enqueueStep = newStep("enqueue", func(ctx context.Context, a enqueueArgs) (f
 		failed atomic.Value
 		all    sync.WaitGroup
 	)
-	before := time.Now()
+	before, cpu := time.Now(), cpuTime()
 	for range a.Goroutines {
 		all.Go(func() {
 			for time.Since(before) < a.For && failed.Load() == nil {
@@ -45,9 +50,11 @@ var enqueueStep = newStep("enqueue", func(ctx context.Context, a enqueueArgs) (f
 	all.Wait()
 	took := time.Since(before)
 	if err, ok := failed.Load().(error); ok {
-		return 0, err
+		return r, err
 	}
-	return float64(jobs.Load()) / took.Seconds(), q.close()
+	n := float64(jobs.Load())
+	r.Rate, r.CPU = n/took.Seconds(), float64((cpuTime()-cpu).Microseconds())/n
+	return r, q.close()
 })
 
 // enqueueScenario enqueues one by one from 8 and from 64 goroutines, and in
@@ -66,14 +73,15 @@ func enqueueScenario(ctx context.Context, l *lab) error {
 	for round := range l.rounds {
 		for _, way := range ways {
 			for _, system := range systems {
-				rate, err := enqueueOnce(ctx, l, enqueueArgs{
+				r, err := enqueueOnce(ctx, l, enqueueArgs{
 					System: system, Goroutines: way.goroutines, Batch: way.batch, For: pick(l, 3*time.Second, 300*time.Millisecond),
 				})
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", system, way.name, err)
 				}
-				l.add(way.name+": "+system, "jobs/s", rate)
-				l.say("round %d: %s: %s %.0f jobs/s", round+1, way.name, system, rate)
+				l.add(way.name+": "+system, "jobs/s", r.Rate)
+				l.add(way.name+": "+system+": CPU per job", "µs", r.CPU)
+				l.say("round %d: %s: %s %.0f jobs/s", round+1, way.name, system, r.Rate)
 			}
 		}
 	}
@@ -90,11 +98,11 @@ func enqueueScenario(ctx context.Context, l *lab) error {
 	return nil
 }
 
-func enqueueOnce(ctx context.Context, l *lab, a enqueueArgs) (rate float64, err error) {
+func enqueueOnce(ctx context.Context, l *lab, a enqueueArgs) (r enqueueResult, err error) {
 	if a.Path, err = l.path("jobs.db"); err != nil {
-		return 0, err
+		return r, err
 	}
 	defer l.forget(a.Path)
-	rate, _, err = enqueueStep.run(ctx, l, a)
-	return rate, err
+	r, _, err = enqueueStep.run(ctx, l, a)
+	return r, err
 }

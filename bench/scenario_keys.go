@@ -21,7 +21,8 @@ type keysArgs struct {
 type keysResult struct {
 	Insert       float64 // jobs per second
 	One, Hundred percentiles
-	Finish       float64 // ms, p50 of 100
+	Taken        float64 // jobs by a claim of 100, on average
+	Finish       float64 // ms, p50 of ending what such a claim took
 }
 
 // keysStep claims from very many keyed limits, through the store.
@@ -58,6 +59,7 @@ var keysStep = newStep("keys", func(ctx context.Context, a keysArgs) (r keysResu
 	token := int64(0)
 	claims := func(places int) (percentiles, error) {
 		var took, finishes []time.Duration
+		taken := 0
 		for range a.Claims {
 			token++
 			before := time.Now()
@@ -66,9 +68,10 @@ var keysStep = newStep("keys", func(ctx context.Context, a keysArgs) (r keysResu
 			if err != nil {
 				return percentiles{}, err
 			}
-			if len(got.Jobs) != places {
-				return percentiles{}, fmt.Errorf("claim of %d took %d jobs", places, len(got.Jobs))
+			if len(got.Jobs) == 0 {
+				return percentiles{}, fmt.Errorf("a claim of %d took nothing", places)
 			}
+			taken += len(got.Jobs)
 			ends := make([]store.Finish, len(got.Jobs))
 			for i, j := range got.Jobs {
 				ends[i] = store.Finish{ID: j.ID, Worker: "w", Token: j.Token, Outcome: store.OutcomeDone}
@@ -79,7 +82,7 @@ var keysStep = newStep("keys", func(ctx context.Context, a keysArgs) (r keysResu
 			}
 			finishes = append(finishes, time.Since(before))
 		}
-		r.Finish = percentile(finishes, 50)
+		r.Finish, r.Taken = percentile(finishes, 50), float64(taken)/float64(a.Claims)
 		return percentilesOf(took), nil
 	}
 	if r.One, err = claims(1); err != nil {
@@ -106,7 +109,8 @@ func keysScenario(ctx context.Context, l *lab) error {
 		l.add("claim of 1: p99", "ms", r.One.P99)
 		l.add("claim of 100: p50", "ms", r.Hundred.P50)
 		l.add("claim of 100: p99", "ms", r.Hundred.P99)
-		l.add("finish of 100: p50", "ms", r.Finish)
+		l.add("claim of 100: jobs it takes", "jobs", r.Taken)
+		l.add("finish of these: p50", "ms", r.Finish)
 		l.say("round %d: insert %.0f jobs/s, claim of 1 p50 %.2f p99 %.2f, of 100 p50 %.2f p99 %.2f ms", round+1, r.Insert,
 			r.One.P50, r.One.P99, r.Hundred.P50, r.Hundred.P99)
 	}

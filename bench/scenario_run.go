@@ -17,7 +17,8 @@ import (
 // watches its memory.
 func runScenario(ctx context.Context, l *lab) error {
 	bin := filepath.Join(l.dir, "penstock")
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "../cmd/penstock")
+	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/penstock")
+	build.Dir = ".." // another module
 	if said, err := build.CombinedOutput(); err != nil {
 		l.say("left out, since the command does not build: %s", bytes.TrimSpace(said))
 		return nil
