@@ -3,8 +3,6 @@ package penstock
 import (
 	"context"
 	"time"
-
-	"github.com/penstockhq/penstock/store"
 )
 
 const overseeEvery = 500 * time.Millisecond
@@ -107,5 +105,3 @@ func (w *worker) grow() {
 		w.log.Warn("all places are taken by handlers that wait: it may be they, not the limit, that hold the rate down; raise the concurrency", "places", all)
 	}
 }
-
-var _ = store.Running

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/penstockhq/penstock/limit"
-	"github.com/penstockhq/penstock/store"
 )
 
 // errNotBegun is the cause that gives back a start that has not begun.
@@ -27,40 +26,35 @@ const lateInARow = 5
 // nothing does.
 func (w *worker) runFrom(s *start) {
 	defer w.running.Done()
-	for s != nil {
-		if !w.runOne(s) {
-			// This goroutine is ending; another one goes on.
-			if next := w.leave(s); next != nil {
-				w.running.Add(1)
-				go w.runFrom(next)
-			}
+	defer func() {
+		if s == nil {
 			return
 		}
+		// A handler is ending this goroutine (runtime.Goexit): another one goes on.
+		if next := w.leave(s); next != nil {
+			w.running.Add(1)
+			go w.runFrom(next)
+		}
+	}()
+	for s != nil {
+		w.runOne(s)
 		s = w.leave(s)
 	}
 }
 
-// runOne makes one start. It returns false while the handler is ending the
-// goroutine.
-func (w *worker) runOne(s *start) (alive bool) {
+// runOne makes one start.
+func (w *worker) runOne(s *start) {
 	defer s.cancel(nil)
 	if err := w.beforeStart(s); err != nil {
 		w.settle(s, err)
-		return true
+		return
 	}
 	if h := w.o.OnStart; h != nil {
 		h(&s.job.Job)
 	}
-	ended := false
-	defer func() {
-		if !ended {
-			w.settle(s, errGoexit)
-		}
-	}()
-	err := s.call()
-	ended = true
-	w.settle(s, err)
-	return true
+	err := errGoexit // unless the handler returns
+	defer func() { w.settle(s, err) }()
+	err = s.call()
 }
 
 // beforeStart waits for the slot and checks that the start may still be made.
@@ -208,5 +202,3 @@ func (w *worker) giveBackWaiting(name string) {
 		}
 	}
 }
-
-var _ = store.Running
