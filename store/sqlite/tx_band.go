@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql/driver"
+	"slices"
 	"strings"
 
 	"github.com/penstockhq/penstock/limit"
@@ -45,7 +47,9 @@ func (t *tx) remember(b engine.Band) {
 
 func (t *tx) Bands(kinds []string, run string, queues []string) ([]engine.Band, error) {
 	sql, args := bandsQuery(kinds, run, queues)
-	return t.listBands(sql, args...)
+	bands, err := t.listBands(sql, args...)
+	slices.SortFunc(bands, func(a, b engine.Band) int { return cmp.Compare(a.ID, b.ID) })
+	return bands, err
 }
 
 // bandsQuery asks only for what is filtered, so that the index serves every form.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 		}
 		jobs = append(jobs, found...)
 	}
-	slices.SortFunc(jobs, func(a, b *engine.Job) int { return int(min(1, max(-1, a.ID-b.ID))) })
+	slices.SortFunc(jobs, func(a, b *engine.Job) int { return cmp.Compare(a.ID, b.ID) })
 	return jobs[:min(f.N, len(jobs))], nil
 }
 

@@ -78,10 +78,11 @@ func (t *tx) FindLane(key store.LaneKey) (engine.Lane, error) {
 
 const (
 	sqlBandIs   = `b.load = ? AND b.kind = ? AND b.run = ? AND b.queue = ? AND b.priority = ? AND b.suspect = ?`
-	sqlFindBand = `SELECT b.id FROM penstock_band b WHERE ` + sqlBandIs + ` LIMIT 1`
-	// A released band may stand beside a visible one with the same key.
+	sqlFindBand = `SELECT b.id FROM penstock_band b WHERE ` + sqlBandIs + ` ORDER BY b.id LIMIT 1`
+	// A released band may stand beside a visible one with the same key: the first
+	// that has the lane is meant.
 	sqlFindLane = `SELECT ` + laneColumns + ` FROM penstock_band b CROSS JOIN penstock_lane l ON l.band = b.id
-		WHERE ` + sqlBandIs + ` AND l.grp = ? AND l.draws = ? LIMIT 1`
+		WHERE ` + sqlBandIs + ` AND l.grp = ? AND l.draws = ? ORDER BY b.id LIMIT 1`
 )
 
 func (t *tx) Lanes(ids []int64) ([]engine.Lane, error) {
