@@ -66,9 +66,8 @@ func (c *caller) call(ctx context.Context, r *Request, key string, attempt int) 
 		status: a.Status, latency: a.Latency,
 		result: result.encode(), detail: newDetail(a, &secrets),
 	}
-	if c.o.Classify != nil {
-		if err := c.o.Classify(a); err != nil {
-			out.err = err
+	if c.o.Classify != nil && err == nil {
+		if out.err = c.o.Classify(a); out.err != nil {
 			return out
 		}
 	}

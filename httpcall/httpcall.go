@@ -19,9 +19,10 @@
 //     that key may still be under way. Without a key it is rejected.
 //   - Any other status, and a redirect that is not followed, is rejected.
 //
-// The job's idempotency key is sent with every start. One start is one call: what
-// the standard library would repeat on its own, because of that key, is left to
-// the job's next start and its permit.
+// The job's idempotency key is sent with every start. One start is one call, as
+// one permit is for one call: net/http would send a request with such a key again
+// by itself when its connection breaks, and is kept from it. (It still does so
+// for a GET or HEAD whose kept connection turns out to be closed.)
 package httpcall
 
 import (

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/apisim"
+	"github.com/penstockhq/penstock/retry"
 )
 
 // server is a real one on the loopback interface that counts connections.
@@ -280,6 +281,9 @@ func TestFailureBehindARedirectIsNotProof(t *testing.T) {
 	out := c.call(t.Context(), &Request{URL: anURL, FollowRedirects: true, Body: []byte(`{}`)}, "", 1)
 	if kindOf(out.err) != "transient" || len(a.seen()) != 2 {
 		t.Errorf("got %v after %d calls", out.err, len(a.seen()))
+	}
+	if retry.Classify(out.err) == retry.NeverBegan {
+		t.Errorf("the cause of %v says that the call never began", out.err)
 	}
 	out = mustCaller(t, Options{Transport: dialFails{&api{answer: func(int, *http.Request) *http.Response { return nil }}}}).
 		call(t.Context(), &Request{URL: anURL}, "", 1)
