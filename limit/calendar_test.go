@@ -26,6 +26,7 @@ func TestPeriods(t *testing.T) {
 		{"Asia/Beirut", Day, "2022-03-26T12:00:00Z", "2022-03-26T00:00:00+02:00", "2022-03-27T01:00:00+03:00", 24 * time.Hour},
 		// Midnight comes twice: the day begins with the first.
 		{"America/Havana", Day, "2025-11-02T12:00:00Z", "2025-11-02T00:00:00-04:00", "2025-11-03T00:00:00-05:00", 25 * time.Hour},
+		{"Asia/Amman", Day, "2021-10-29T12:00:00Z", "2021-10-29T00:00:00+03:00", "2021-10-30T00:00:00+02:00", 25 * time.Hour},
 		// At midnight the clocks go back to eleven of the evening before.
 		{"America/Sao_Paulo", Day, "2018-02-17T12:00:00Z", "2018-02-17T00:00:00-02:00", "2018-02-18T00:00:00-03:00", 25 * time.Hour},
 		// A date that never was.

@@ -79,6 +79,8 @@ func TestUnmarshalRefusesGarbage(t *testing.T) {
 	check("another version", append([]byte{99}, good[1:]...))
 	check("unknown flags", append([]byte{1, 0xff}, good[2:]...))
 	check("a debt that is no number", append([]byte{1, good[1], 255, 255, 255, 255, 255, 255, 255, 255}, good[10:]...))
+	twin := State{last: testStart, log: slotLog{charges: []charge{{testStart, 1}, {testStart, 1}}}}
+	check("charges at one instant", stored(t, &twin))
 	check("text", []byte("not a state at all"))
 }
 

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -174,8 +175,8 @@ func TestCloneSharesNothing(t *testing.T) {
 	before := stored(t, &s)
 	c := s.Clone()
 	for i := range Instant(200) {
-		c.Take(sp, Ask{Cost: 1}, testStart+second+i)
 		c.Release(sp, 1, testStart+i, testStart+second, true)
+		c.Take(sp, Ask{Cost: 1}, testStart+second+i)
 	}
 	if string(stored(t, &s)) != string(before) {
 		t.Fatal("charging a clone changed the original")
@@ -262,8 +263,48 @@ func TestClockPutBack(t *testing.T) {
 	}
 
 	s = State{}
+	s.Observe(sp, Observation{At: testStart + year, Refused: true}, 0.5)
+	s.Resume()
+	s.Observe(sp, Observation{At: testStart, Refused: true}, 0.5)
+	if until, _, _ := s.Paused(testStart); until == 0 {
+		t.Fatal("refusals are taken for those of an episode a year ahead")
+	}
+
+	s = State{}
 	slots = takeAll(&s, sp, testStart, testStart+second, 5)
 	if got, _ := s.Earliest(sp, Ask{Cost: 1}, testStart-30*second); got != testStart+second+50_000 {
 		t.Fatalf("30 s back: %d after the first slot %d", got-testStart, slots[0])
+	}
+}
+
+// The first start after a pause waits for nothing but its end, whatever it
+// costs, and Room knows.
+func TestFirstStartAfterAPause(t *testing.T) {
+	var s State
+	sp := mustParse(t, "50/s")
+	s.Take(sp, Ask{Cost: 1}, testStart)
+	s.Observe(sp, Observation{At: testStart, Slot: testStart, Refused: true, RetryAt: testStart + minute}, 0)
+	end := testStart + minute
+	if got, _ := s.Earliest(sp, Ask{Cost: 5}, testStart); got != end {
+		t.Fatalf("%d µs after the pause", got-end)
+	}
+	if room := s.Room(sp, 5, testStart, end); room != 1 {
+		t.Fatalf("room %d, want 1", room)
+	}
+	if room := s.Room(sp, 5, testStart, end-1); room != 0 {
+		t.Fatalf("room %d during the pause", room)
+	}
+	s.Take(sp, Ask{Cost: 5}, end)
+	if got, why := s.Earliest(sp, Ask{Cost: 1}, end); got < end+80_000 || why != Pacing {
+		t.Fatalf("then at %d, %v", got-end, why)
+	}
+}
+
+// When nothing else helps, neighbours are merged, and still err late.
+func TestHalve(t *testing.T) {
+	got := halve([]charge{{1, 10}, {2, 20}, {3, 30}, {4, 40}, {5, 50}})
+	want := []charge{{2, 30}, {4, 70}, {5, 50}}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
 	}
 }
