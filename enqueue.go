@@ -130,6 +130,13 @@ func IdempotencyKey(key string) EnqueueOption {
 	return enqueueOption(func(j *NewJob) { j.IdempotencyKey = key })
 }
 
+// InRun places the job in a run of calls: ref is unique in the run for ever, and
+// the same ref with another hash is a conflict. line is where it stood in its
+// file, for messages.
+func InRun(run, ref, hash string, line int64) EnqueueOption {
+	return enqueueOption(func(j *NewJob) { j.Run, j.Ref, j.Hash, j.Line = run, ref, hash, line })
+}
+
 // NewIdempotencyKey returns a random key of 32 hexadecimal digits.
 func NewIdempotencyKey() string {
 	var b [16]byte

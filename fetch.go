@@ -54,7 +54,9 @@ func (w *worker) fetch(ctx context.Context) {
 					idle++
 				}
 				wait = max(wait, min(lookLeast<<min(idle, 10), lookMost))
-			} else if w.o.Drain {
+			}
+			// The instant may be that of another kind's job.
+			if w.o.Drain && (wait < 0 || wait > drainLook) {
 				if w.drained(ctx) {
 					return
 				}
