@@ -126,6 +126,18 @@ func blockedScenario(ctx context.Context, l *lab) error {
 			l.say("round %d: limit %s: %.2f %% of a core, %d started", round+1, spec, share, r.Ran)
 		}
 	}
+	path, err := l.path("jobs.db") // once: it takes long
+	if err != nil {
+		return err
+	}
+	defer l.forget(path)
+	r, _, err := riverBlockedStep.run(ctx, l, blockedArgs{Path: path, Backlog: backlog, Free: 1000})
+	if err != nil {
+		return fmt.Errorf("river: %w", err)
+	}
+	l.add("river, snooze: 1,000 free jobs behind the backlog", "ms", milliseconds(r.Burst))
+	l.add("river, snooze: handlers started by then", "starts", float64(r.Starts))
+	l.say("river: 1,000 free jobs behind the backlog in %.0f ms, %d starts", milliseconds(r.Burst), r.Starts)
 	l.atMost("with ÷ without backlog", 1.2)
 	l.atMost("CPU with only blocked jobs, limit paused", 1)
 	return nil

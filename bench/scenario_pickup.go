@@ -67,10 +67,14 @@ func pickupScenario(ctx context.Context, l *lab) error {
 			l.add(system+": CPU", "s", used.CPU.Seconds())
 			l.say("round %d: %s p50 %.2f, p95 %.2f, p99 %.2f ms", round+1, system, p.P50, p.P95, p.P99)
 		}
+		if err := acrossOnce(ctx, l, round); err != nil {
+			return err
+		}
 	}
 	l.ratio("p99: penstock ÷ goqite", "penstock: p99", "goqite: p99")
 	l.atMost("penstock: p50", 2.8)
 	l.atMost("penstock: p99", 4.4)
 	l.atMost("p99: penstock ÷ goqite", 1)
+	l.atMost("penstock, another process enqueues: p99", 100)
 	return nil
 }
