@@ -20,7 +20,11 @@ const (
 	retryMost  = 2 * time.Second
 	lookLeast  = time.Millisecond // shortest wait after a claim that took nothing
 	lookMost   = 50 * time.Millisecond
-	drainLook  = 200 * time.Millisecond // how often a drained worker asks whether others still run
+
+	// How often a worker that drains asks whether anything is left: while others
+	// run something, and while something waits, whose end a signal tells, too.
+	drainLook        = 200 * time.Millisecond
+	drainLookWaiting = 5 * time.Second
 )
 
 // fetch claims jobs while there are places for them. It never polls: after a
@@ -57,10 +61,13 @@ func (w *worker) fetch(ctx context.Context) {
 			}
 			// The instant may be that of another kind's job.
 			if w.o.Drain && (wait < 0 || wait > drainLook) {
-				if w.drained(ctx) {
+				again := w.drained(ctx)
+				if again == 0 {
 					return
 				}
-				wait = drainLook
+				if wait < 0 || wait > again {
+					wait = again
+				}
 			}
 		}
 		if w.sleepFetch(ctx, watch, wait) {
@@ -193,19 +200,15 @@ func (w *worker) signal() {
 	}
 }
 
-// drained says whether nothing is left, here or with other workers.
-func (w *worker) drained(ctx context.Context) bool {
-	w.mu.Lock()
-	held := len(w.held)
-	w.mu.Unlock()
-	if held > 0 {
-		return false
+// drained returns 0 if nothing is left, here or with other workers, else how
+// long to wait before asking again.
+func (w *worker) drained(ctx context.Context) time.Duration {
+	if w.busy() > 0 {
+		return drainLook
 	}
-	f := store.Filter{States: []store.State{store.Waiting, store.Running}, N: 1}
+	f := store.Filter{States: []store.State{store.Waiting, store.Running}, Run: w.o.Run, N: 1}
 	filters := []store.Filter{f}
-	if w.o.Run != "" {
-		filters[0].Run = w.o.Run
-	} else {
+	if w.o.Run == "" {
 		filters = nil
 		for _, k := range w.kinds {
 			f.Kind = k
@@ -213,9 +216,13 @@ func (w *worker) drained(ctx context.Context) bool {
 		}
 	}
 	for _, f := range filters {
-		if jobs, err := w.st.Jobs(ctx, f); err != nil || len(jobs) > 0 {
-			return false
+		jobs, err := w.st.Jobs(ctx, f)
+		switch {
+		case err != nil, len(jobs) > 0 && jobs[0].State == store.Running:
+			return drainLook
+		case len(jobs) > 0:
+			return drainLookWaiting
 		}
 	}
-	return true
+	return 0
 }
