@@ -117,9 +117,9 @@ func setRate(c *apisim.Config, text string) error {
 
 // runAPISim serves until a signal comes, and prints the figures.
 func runAPISim(cmd *cobra.Command, address string, config apisim.Config, asJSON bool) error {
-	ctx, stop := untilSignal(cmd.Context())
-	defer stop()
-	// The server outlives ctx by a moment, so that its end is ours to see.
+	signals := watchSignals(cmd.Context())
+	defer signals.close()
+	// The server outlives the signal by a moment, so that its end is ours to see.
 	server, err := apisim.Listen(cmd.Context(), address, config)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func runAPISim(cmd *cobra.Command, address string, config apisim.Config, asJSON 
 		if err != nil {
 			return err
 		}
-	case <-ctx.Done():
+	case <-signals.stop.Done():
 	}
 	server.Close()
 	stats := server.API.Stats()

@@ -81,8 +81,8 @@ func oneOf(text string, of []string) bool {
 
 // runDemo runs a demo and prints what came of it.
 func runDemo(cmd *cobra.Command, o demo.Options, asJSON bool) error {
-	ctx, stop := untilSignal(cmd.Context())
-	defer stop()
+	signals := watchSignals(cmd.Context())
+	defer signals.close()
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("cannot find this program, to start it as a worker: %w", err)
@@ -102,10 +102,13 @@ func runDemo(cmd *cobra.Command, o demo.Options, asJSON bool) error {
 	}
 	o.Watch = live
 	fmt.Fprintf(live.Story, "%s\n\n", demo.Opening(o))
-	result, err := demo.Run(ctx, o)
+	result, err := demo.Run(signals.stop, o)
 	live.Clear()
-	if err != nil {
-		return signalled(ctx, err)
+	switch {
+	case err != nil && signals.stopped():
+		return &exitError{Code: signals.code()}
+	case err != nil:
+		return err
 	}
 	figures := result.Figures(o.Seed)
 	if asJSON {

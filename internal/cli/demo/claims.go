@@ -61,7 +61,7 @@ func (e *Evidence) fewRefused() Claim {
 	most := allowed(len(e.Calls))
 	detail := fmt.Sprintf("the API refused %d of %s; at most %d would be all right", refused, count(len(e.Calls), "call"), most)
 	if orphaned > 0 {
-		detail += fmt.Sprintf(" (and %d while it was busy for the killed process)", orphaned)
+		detail += fmt.Sprintf(" (%d of them while busy for the killed process, which is nobody's fault)", orphaned)
 	}
 	return Claim{"hardly a refusal", refused-orphaned <= most, detail}
 }
@@ -148,16 +148,15 @@ func (e *Evidence) killedMidCall() Claim {
 		}
 	}
 	c.OK = replayed && len(keys(calls)) == 1 && e.deliveries(e.Kill.Message) == 1
-	c.Detail = fmt.Sprintf("process %d was killed during its call for %s, which was repeated", e.Kill.PID, e.Kill.Message)
+	c.Detail = fmt.Sprintf("process %d was killed in its call for %s; the call was ", e.Kill.PID, e.Kill.Message)
+	delivered := times(e.deliveries(e.Kill.Message)) + " delivered"
 	switch {
 	case repeated == 0:
-		c.Detail = fmt.Sprintf("process %d was killed during its call for %s, which was never repeated", e.Kill.PID, e.Kill.Message)
+		c.Detail += "never repeated"
 	case len(keys(calls)) != 1:
-		c.Detail += " under another key"
-	case c.OK:
-		c.Detail += " under the same key and delivered once"
+		c.Detail += "repeated under another key, " + delivered
 	default:
-		c.Detail += fmt.Sprintf(" and delivered %d times", e.deliveries(e.Kill.Message))
+		c.Detail += "repeated under its key, " + delivered
 	}
 	return c
 }

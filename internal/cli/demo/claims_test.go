@@ -193,13 +193,13 @@ func TestRepeats_Reasons(t *testing.T) {
 		before Call
 		want   string
 	}{
-		{at(0, 1, "m-1").with(refused), "m-1  +0.9 s: it was refused → delivered"},
-		{at(0, 1, "m-1").with(failed(503)), "m-1  +0.9 s: its answer was a failure, undelivered → delivered"},
-		{at(0, 1, "m-1").with(failed(0)), "m-1  +0.9 s: its connection broke, undelivered → delivered"},
-		{at(0, 1, "m-1").with(failed(504)).with(func(c *Call) { c.Held = true }), "m-1  +0.9 s: its answer did not come, undelivered → delivered"},
-		{at(0, 1, "m-1").with(failed(400)), "m-1  +0.9 s: of NO good reason → delivered"},
-		{at(0, 1, "m-1"), "m-1  +0.9 s: of NO good reason, after it was delivered → delivered"},
-		{at(0, 3, "m-1"), "m-1  +0.9 s: its worker was killed, after it was delivered → delivered"},
+		{at(0, 1, "m-1").with(refused), "m-1  +0.9 s  refused → delivered"},
+		{at(0, 1, "m-1").with(failed(503)), "m-1  +0.9 s  failed (503), before delivery → delivered"},
+		{at(0, 1, "m-1").with(failed(0)), "m-1  +0.9 s  connection broke, before delivery → delivered"},
+		{at(0, 1, "m-1").with(failed(504)).with(func(c *Call) { c.Held = true }), "m-1  +0.9 s  no answer, before delivery → delivered"},
+		{at(0, 1, "m-1").with(failed(400)), "m-1  +0.9 s  NO good reason → delivered"},
+		{at(0, 1, "m-1"), "m-1  +0.9 s  NO good reason, after delivery → delivered"},
+		{at(0, 3, "m-1"), "m-1  +0.9 s  worker killed, after delivery → delivered"},
 	}
 	for _, tt := range tests {
 		e := &Evidence{

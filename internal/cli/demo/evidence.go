@@ -5,6 +5,7 @@
 package demo
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -204,17 +205,17 @@ const unsure = time.Second
 func (e *Evidence) why(before, again Call) string {
 	switch {
 	case before.Refused:
-		return "it was refused"
-	case e.lost(before, again):
-		return "its worker was killed"
+		return "refused"
 	case before.Held:
-		return "its answer did not come"
+		return "no answer"
 	case before.Status == 0:
-		return "its connection broke"
+		return "connection broke"
 	case before.Status >= 500:
-		return "its answer was a failure"
+		return fmt.Sprintf("failed (%d)", before.Status)
+	case e.lost(before, again):
+		return "worker killed"
 	case e.Replay != nil && before.MessageID == e.Replay.Message && before.Arrival.Before(e.Replay.At) && again.Arrival.After(e.Replay.At):
-		return "its dead letter was replayed"
+		return "dead letter replayed"
 	}
 	return ""
 }

@@ -31,7 +31,8 @@ const (
 // Told prints a moment.
 func (l *Live) Told(m Moment) {
 	l.Clear()
-	fmt.Fprintf(l.Story, "%6.1f s  %s\n", m.At.Seconds(), m.Text)
+	const indent = 10
+	fmt.Fprintf(l.Story, "%6.1f s  %s\n", m.At.Seconds(), wrap(m.Text, l.Width-indent, indent))
 }
 
 // Showing shows how far the demo is.

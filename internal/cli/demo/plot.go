@@ -26,6 +26,7 @@ type Plot struct {
 	Width  int  // of the paper, in characters
 	// Marks are letters to be written at an instant of the log.
 	Marks map[time.Duration]rune
+	Notes string                          // appended to the legend
 	Paint func(style, text string) string // nil: plain
 }
 
@@ -49,10 +50,10 @@ func (p Plot) Lines() []string {
 	step := p.step(room)
 	columns := p.columns(step)
 	perSecond := max(1, int(time.Second/step))
-	room = max(perSecond, room/perSecond*perSecond)
+	room = panelRoom(len(columns), room, perSecond)
 	over := slices.ContainsFunc(columns, func(c column) bool { return c.level > p.Cap })
 
-	lines := []string{p.legend(step)}
+	lines := p.legend(step)
 	for from := 0; from < len(columns); from += room {
 		panel := columns[from:min(from+room, len(columns))]
 		if over {
@@ -69,12 +70,15 @@ func (p Plot) Lines() []string {
 	return lines
 }
 
-func (p Plot) legend(step time.Duration) string {
+func (p Plot) legend(step time.Duration) []string {
 	what := "calls in the second up to then"
 	if p.Flight {
 		what = "calls in flight"
 	}
-	return fmt.Sprintf("columns: %s (cap %d) · digits: calls in each %d ms", what, p.Cap, step.Milliseconds())
+	return []string{
+		fmt.Sprintf("columns: %s; the cap is %d", what, p.Cap),
+		fmt.Sprintf("digits:  calls that arrived in each %d ms%s", step.Milliseconds(), p.Notes),
+	}
 }
 
 // step is the time of a column: 100 ms, or more where the plot would get too long.
@@ -95,6 +99,14 @@ func (p Plot) span() (first, last time.Duration) {
 		first, last = min(first, c.At), max(last, c.At)
 	}
 	return first.Truncate(time.Second), last
+}
+
+// panelRoom is how many columns a panel has: whole seconds, about as many in each.
+func panelRoom(columns, room, perSecond int) int {
+	most := max(1, room/perSecond)
+	seconds := (columns + perSecond - 1) / perSecond
+	panels := (seconds + most - 1) / most
+	return (seconds + panels - 1) / panels * perSecond
 }
 
 // columns counts the log.
@@ -228,7 +240,7 @@ func seconds(from, n, room int, step time.Duration, perSecond int) string {
 	line := ""
 	for i := 0; i < n; i += every {
 		label := fmt.Sprintf("%d s", int((time.Duration(from+i) * step).Seconds()))
-		if i+len(label) <= room {
+		if i+len(label) <= max(room, 8) {
 			line += strings.Repeat(" ", i-len(line)) + label
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/penstockhq/penstock/apisim"
 )
@@ -77,7 +78,7 @@ func (r *Result) Report(w io.Writer, f Figures, width int, style Style) {
 		if !c.OK {
 			sign = style.paint("bad", "✗")
 		}
-		fmt.Fprintf(w, "  %s %s\n", sign, c.Detail)
+		fmt.Fprintf(w, "  %s %s\n", sign, wrap(c.Detail, width-4, 4))
 	}
 	fmt.Fprintln(w)
 	if n := f.Failed(); n > 0 {
@@ -96,9 +97,11 @@ func (r *Result) plot(width int, style Style) Plot {
 	}
 	if e.Kill != nil {
 		p.Marks[e.Kill.At.Sub(r.Start)] = 'K'
+		p.Notes += "; K: the kill"
 	}
 	if e.Replay != nil {
 		p.Marks[e.Replay.At.Sub(r.Start)] = 'R'
+		p.Notes += "; R: the replay"
 	}
 	return p
 }
@@ -123,7 +126,7 @@ func (r *Result) reportRepeats(w io.Writer, width int, style Style) {
 		by[repeat.Why]++
 	}
 	for _, why := range slices.Sorted(maps.Keys(by)) {
-		fmt.Fprintf(w, "  and %d more because %s\n", by[why], why)
+		fmt.Fprintf(w, "  and %d more: %s\n", by[why], why)
 	}
 }
 
@@ -131,30 +134,30 @@ func (r *Result) reportRepeats(w io.Writer, width int, style Style) {
 func (r Repeat) String() string {
 	why := r.Why
 	if why == "" {
-		why = "of NO good reason"
+		why = "NO good reason"
 	}
 	after := ""
 	switch {
 	case r.Before.Delivered, r.Before.Replayed:
-		after = ", after it was delivered"
+		after = ", after delivery"
 	case r.Before.Refused, r.Before.Status == 400:
 	default:
-		after = ", undelivered"
+		after = ", before delivery"
 	}
 	then := fmt.Sprintf("answered %d", r.Status)
 	switch {
 	case r.Refused:
 		then = "refused"
 	case r.Status == 0:
-		then = "its connection broke"
+		then = "connection broke"
 	case r.Held:
-		then = "its answer did not come"
+		then = "no answer"
 	case r.Replayed && r.ok():
 		then = "known by its key, not sent again"
 	case r.Delivered && r.ok():
 		then = "delivered"
 	}
-	return fmt.Sprintf("%s  +%.1f s: %s%s → %s", r.MessageID, (r.At - r.Before.At).Seconds(), why, after, then)
+	return fmt.Sprintf("%s  +%.1f s  %s%s → %s", r.MessageID, (r.At - r.Before.At).Seconds(), why, after, then)
 }
 
 // Style is how text is set off; the zero value leaves it plain.
@@ -172,6 +175,27 @@ func (s Style) paint(style, text string) string {
 }
 
 func (s Style) bold(text string) string { return s.paint("bold", text) }
+
+// wrap breaks a text at spaces into lines of a width; all but the first are indented.
+func wrap(text string, width, indent int) string {
+	var b strings.Builder
+	used := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case used+1+n > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}
 
 // cut shortens a line to a width in characters.
 func cut(line string, width int) string {

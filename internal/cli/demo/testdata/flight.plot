@@ -1,4 +1,5 @@
-columns: calls in flight (cap 4) · digits: calls in each 100 ms
+columns: calls in flight; the cap is 4
+digits:  calls that arrived in each 100 ms
    4 ┤         █
    3 ┤  █      █
    2 ┤ ██      █

@@ -1,4 +1,5 @@
-columns: calls in the second up to then (cap 3) · digits: calls in each 100 ms
+columns: calls in the second up to then; the cap is 3
+digits:  calls that arrived in each 100 ms
   >3 ┤ ███████████                
    3 ┤ ███████████                
    2 ┤ ███████████                

@@ -1,4 +1,5 @@
-columns: calls in the second up to then (cap 50) · digits: calls in each 100 ms
+columns: calls in the second up to then; the cap is 50
+digits:  calls that arrived in each 100 ms
   50 ┤          
   40 ┤          
   30 ┤       ▃▇█
