@@ -62,15 +62,10 @@ func (t *tx) ReleaseBands(ids []int64) error {
 		if !ok || b.Load == "" {
 			continue
 		}
-		del(t, t.bandIDs, bandKey{b.Queue, b.Kind, b.Run, b.Load, b.Priority, b.Suspect})
+		remove(t, t.bandIDs, keyOf(b), entry{0, id})
 		b.Load = ""
 		put(t, t.bands, id, b)
-		// Where a visible band has the same key, that one goes on taking new
-		// jobs; this one is served beside it until it is empty.
-		key := bandKey{b.Queue, b.Kind, b.Run, b.Load, b.Priority, b.Suspect}
-		if _, taken := t.bandIDs[key]; !taken {
-			put(t, t.bandIDs, key, id)
-		}
+		add(t, t.bandIDs, keyOf(b), entry{0, id}) // maybe beside others
 		t.wake = true
 	}
 	return nil

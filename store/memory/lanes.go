@@ -29,28 +29,29 @@ func (t *tx) FindLane(key store.LaneKey) (engine.Lane, error) {
 	if err := t.mayWrite(); err != nil {
 		return engine.Lane{}, err
 	}
-	bk := bandKey{key.Queue, key.Kind, key.Run, key.Load, key.Priority, key.Suspect}
-	band, ok := t.bandIDs[bk]
-	if !ok {
-		band = t.next(&t.lastBand)
-		put(t, t.bandIDs, bk, band)
-		put(t, t.bands, band, engine.Band{ID: band, Queue: key.Queue, Kind: key.Kind, Priority: key.Priority,
-			Run: key.Run, Load: key.Load, Suspect: key.Suspect})
-	}
-	name := laneName(band, key)
-	id, ok := t.laneIDs[name]
-	if !ok {
-		id = t.next(&t.lastLane)
-		l := engine.Lane{ID: id, Band: engine.Band{ID: band}, Group: key.Group,
-			Draws: slices.Clone(key.Draws), State: engine.LaneEmpty}
-		if len(l.Draws) > 0 {
-			l.Gate = l.Draws[0].Limit
+	b := engine.Band{Queue: key.Queue, Kind: key.Kind, Priority: key.Priority, Run: key.Run, Load: key.Load, Suspect: key.Suspect}
+	bands := t.bandIDs[keyOf(b)].all()
+	for _, e := range bands {
+		if id, ok := t.laneIDs[laneName(e.id, key)]; ok {
+			return t.lane(id)
 		}
-		put(t, t.laneIDs, name, id)
-		put(t, t.lanes, id, l)
-		add(t, t.ofBand, band, entry{0, id})
 	}
-	return t.lane(id)
+	if len(bands) > 0 {
+		b.ID = bands[0].id
+	} else {
+		b.ID = t.next(&t.lastBand)
+		put(t, t.bands, b.ID, b)
+		add(t, t.bandIDs, keyOf(b), entry{0, b.ID})
+	}
+	l := engine.Lane{ID: t.next(&t.lastLane), Band: engine.Band{ID: b.ID}, Group: key.Group,
+		Draws: slices.Clone(key.Draws), State: engine.LaneEmpty}
+	if len(l.Draws) > 0 {
+		l.Gate = l.Draws[0].Limit
+	}
+	put(t, t.laneIDs, laneName(b.ID, key), l.ID)
+	put(t, t.lanes, l.ID, l)
+	add(t, t.ofBand, b.ID, entry{0, l.ID})
+	return t.lane(l.ID)
 }
 
 // lane returns a copy of the row with its band.

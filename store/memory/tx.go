@@ -19,6 +19,10 @@ type bandKey struct {
 	suspect                bool
 }
 
+func keyOf(b engine.Band) bandKey {
+	return bandKey{b.Queue, b.Kind, b.Run, b.Load, b.Priority, b.Suspect}
+}
+
 type gateKey struct {
 	band  int64
 	limit string
@@ -37,7 +41,7 @@ type rows struct {
 	lastBand, lastLane, lastJob int64
 
 	bands    map[int64]engine.Band
-	bandIDs  map[bandKey]int64
+	bandIDs  map[bandKey]*index    // by (0, ID); several with one key once a load was released
 	lanes    map[int64]engine.Lane // Band holds the id alone
 	laneIDs  map[string]int64
 	ready    map[gateKey]*index // lanes by (VTime, ID)
@@ -68,7 +72,7 @@ type rows struct {
 func newRows() rows {
 	return rows{
 		bands:    make(map[int64]engine.Band),
-		bandIDs:  make(map[bandKey]int64),
+		bandIDs:  make(map[bandKey]*index),
 		lanes:    make(map[int64]engine.Lane),
 		laneIDs:  make(map[string]int64),
 		ready:    make(map[gateKey]*index),
