@@ -45,7 +45,7 @@ var riverBlockedStep = newStep("blocked-river", func(ctx context.Context, a bloc
 	burst.Add(a.Free)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- q.workWith(ctx, func(job *river.Job[riverArgs]) error {
+		ended <- q.workWith(ctx, places, func(job *river.Job[riverArgs]) error {
 			starts.Add(1)
 			if job.Args.Payload == "free" {
 				burst.Done()

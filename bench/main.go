@@ -61,6 +61,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	only := flags.String("only", "", "comma-separated scenarios; all if empty")
 	asJSON := flags.Bool("json", false, "print JSON instead of a table")
+	doc := flags.String("doc", "", "Markdown file whose table between the marks is replaced, too")
 	dir := flags.String("dir", "", "where databases are made; the system's directory for temporary files if empty")
 	flags.IntVar(&l.rounds, "rounds", 3, "rounds of each measurement")
 	flags.BoolVar(&l.quick, "quick", false, "one small round, to see that all works; its figures mean little")
@@ -110,6 +111,9 @@ func run(ctx context.Context, args []string) (err error) {
 		err = e.Encode(l.report)
 	} else {
 		err = l.report.writeMarkdown(os.Stdout)
+	}
+	if *doc != "" {
+		err = errors.Join(err, l.report.replaceIn(*doc))
 	}
 	return errors.Join(append(failed, err)...)
 }

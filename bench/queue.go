@@ -64,7 +64,7 @@ func openQueue(ctx context.Context, system, path string) (queue, error) {
 
 // dsn opens a file as the peers are to have it: WAL, every commit on the disk.
 func dsn(path string) string {
-	return "file:" + path + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)"
+	return "file:" + path + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_txlock=immediate"
 }
 
 // untilSettled works until count, which starts at n, says that nothing is left.

@@ -74,15 +74,15 @@ func (q *riverQueue) drain(ctx context.Context, n int) error {
 }
 
 func (q *riverQueue) work(ctx context.Context, handler func()) error {
-	return q.workWith(ctx, func(*river.Job[riverArgs]) error { handler(); return nil })
+	return q.workWith(ctx, places, func(*river.Job[riverArgs]) error { handler(); return nil })
 }
 
-func (q *riverQueue) workWith(ctx context.Context, handler func(job *river.Job[riverArgs]) error) error {
+func (q *riverQueue) workWith(ctx context.Context, atOnce int, handler func(job *river.Job[riverArgs]) error) error {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &riverWorker{handler: handler})
 	c, err := river.NewClient(riversqlite.New(q.db), &river.Config{
 		Logger: quiet, Workers: workers,
-		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: places}},
+		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: atOnce}},
 		FetchCooldown:     2 * time.Millisecond,
 		FetchPollInterval: 20 * time.Millisecond,
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,6 +91,30 @@ func (r *report) writeMarkdown(w io.Writer) error {
 	fmt.Fprintf(&b, "\nGoals missed: %d\n", missed)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// The marks around the table in a document.
+const (
+	beginMark = "<!-- table: begin -->\n"
+	endMark   = "<!-- table: end -->"
+)
+
+// replaceIn puts the table into a document, between its marks.
+func (r *report) replaceIn(path string) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	head, rest, begun := strings.Cut(string(old), beginMark)
+	_, tail, ended := strings.Cut(rest, endMark)
+	if !begun || !ended {
+		return fmt.Errorf("%s: expected the lines %q and %q", path, strings.TrimSpace(beginMark), endMark)
+	}
+	var table strings.Builder
+	if err := r.writeMarkdown(&table); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(head+beginMark+"\n"+table.String()+"\n"+endMark+tail), 0o644)
 }
 
 // number prints three significant digits, and thousands with commas.

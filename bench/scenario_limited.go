@@ -13,14 +13,15 @@ import (
 )
 
 type limitedArgs struct {
-	Path, URL, Limit string
-	Jobs             int // to enqueue first; none: work
+	Path, URL string
+	PerSecond int
+	Jobs      int // to enqueue first; none: work
 }
 
 // limitedStep is one of the processes: it makes calls until none is left.
 var limitedStep = newStep("limited", func(ctx context.Context, a limitedArgs) (struct{}, error) {
 	none := struct{}{}
-	c, err := penstock.Open(ctx, a.Path, penstock.Config{Logger: quiet, Limits: map[string]string{"api": a.Limit}})
+	c, err := penstock.Open(ctx, a.Path, penstock.Config{Logger: quiet, Limits: map[string]string{"api": fmt.Sprintf("%d/s", a.PerSecond)}})
 	if err != nil {
 		return none, err
 	}
@@ -75,42 +76,35 @@ func call(ctx context.Context, hc *http.Client, url string) error {
 // processes under one limit. The API delays calls at random on their way in.
 func limitedScenario(ctx context.Context, l *lab) error {
 	cases := []struct {
-		name         string
-		algorithm    apisim.Algorithm
-		perSecond    int
-		jobs, few    int
-		once         bool // in the first round only: it takes a minute
-		share        float64
-		refused, per float64
+		name      string
+		algorithm apisim.Algorithm
+		perSecond int
+		jobs, few int
+		once      bool // in the first round only: it takes a minute
+		river     bool // on River, too, once
+		// Goals, 0 for none: %, % at most, calls per job at most.
+		share, refused, per float64
 	}{
-		{"sliding 50/s", apisim.Sliding, 50, 1500, 150, false, 93, 0.5, 1.01},
-		{"sliding 5/s", apisim.Sliding, 5, 300, 15, true, 0, 1.5, 0},
-		{"fixed 50/s", apisim.Fixed, 50, 1500, 150, false, 94, 0.2, 0},
-		{"bucket 50/s", apisim.Bucket, 50, 1500, 150, false, 94, 0.2, 0},
-		{"gcra 50/s", apisim.GCRA, 50, 1500, 150, false, 94, 0.2, 0},
+		{name: "sliding 50/s", algorithm: apisim.Sliding, perSecond: 50, jobs: 1500, few: 150, river: true, share: 93, refused: 0.5, per: 1.01},
+		{name: "sliding 5/s", algorithm: apisim.Sliding, perSecond: 5, jobs: 300, few: 15, once: true, refused: 1.5},
+		{name: "fixed 50/s", algorithm: apisim.Fixed, perSecond: 50, jobs: 1500, few: 150, share: 94, refused: 0.2},
+		{name: "bucket 50/s", algorithm: apisim.Bucket, perSecond: 50, jobs: 1500, few: 150, share: 94, refused: 0.2},
+		{name: "gcra 50/s", algorithm: apisim.GCRA, perSecond: 50, jobs: 1500, few: 150, share: 94, refused: 0.2},
 	}
 	for round := range l.rounds {
 		for _, c := range cases {
 			if c.once && round > 0 {
 				continue
 			}
-			api := apisim.Config{
-				Algorithm: c.algorithm, Limit: c.perSecond, RetryAfter: apisim.RetryAfterSeconds,
-				Latency: 20 * time.Millisecond, JitterMean: 10 * time.Millisecond, Seed: uint64(round + 1),
-			}
 			jobs := pick(l, c.jobs, c.few)
-			s, cpu, err := limitedOnce(ctx, l, api, jobs)
-			if err != nil {
+			if err := limitedCase(ctx, l, round, limitedStep, c.name, c.algorithm, c.perSecond, jobs); err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
-			l.add(c.name+": share of the limit", "%", 100*s.Rate/float64(c.perSecond))
-			l.add(c.name+": refused", "%", 100*float64(s.Refused)/float64(s.Calls))
-			l.add(c.name+": calls per job", "", float64(s.Calls)/float64(jobs))
-			l.add(c.name+": seconds", "s", s.Seconds)
-			l.add(c.name+": of these paused", "s", s.Paused)
-			l.add(c.name+": CPU of the three", "s", cpu.Seconds())
-			l.say("round %d: %s: %.1f %% of the limit, %d of %d refused, %.1f s, fullest window %d", round+1, c.name,
-				100*s.Rate/float64(c.perSecond), s.Refused, s.Calls, s.Seconds, s.Fullest)
+			if c.river && round == 0 {
+				if err := limitedCase(ctx, l, round, riverLimitedStep, "river, snooze: "+c.name, c.algorithm, c.perSecond, jobs); err != nil {
+					return fmt.Errorf("river: %w", err)
+				}
+			}
 		}
 	}
 	for _, c := range cases {
@@ -125,7 +119,27 @@ func limitedScenario(ctx context.Context, l *lab) error {
 	return nil
 }
 
-func limitedOnce(ctx context.Context, l *lab, c apisim.Config, jobs int) (s showing, cpu time.Duration, err error) {
+func limitedCase(ctx context.Context, l *lab, round int, worker step[limitedArgs, struct{}], name string, algorithm apisim.Algorithm, perSecond, jobs int) error {
+	s, cpu, err := limitedOnce(ctx, l, worker, apisim.Config{
+		Algorithm: algorithm, Limit: perSecond, RetryAfter: apisim.RetryAfterSeconds,
+		Latency: 20 * time.Millisecond, JitterMean: 10 * time.Millisecond, Seed: uint64(round + 1),
+	}, jobs)
+	if err != nil {
+		return err
+	}
+	share := 100 * s.Rate / float64(perSecond)
+	l.add(name+": share of the limit", "%", share)
+	l.add(name+": refused", "%", 100*float64(s.Refused)/float64(s.Calls))
+	l.add(name+": calls per job", "", float64(s.Calls)/float64(jobs))
+	l.add(name+": seconds", "s", s.Seconds)
+	l.add(name+": of these paused", "s", s.Paused)
+	l.add(name+": CPU of the three", "s", cpu.Seconds())
+	l.say("round %d: %s: %.1f %% of the limit, %d of %d refused, %.1f s of which %.1f paused, fullest window %d", round+1, name,
+		share, s.Refused, s.Calls, s.Seconds, s.Paused, s.Fullest)
+	return nil
+}
+
+func limitedOnce(ctx context.Context, l *lab, worker step[limitedArgs, struct{}], c apisim.Config, jobs int) (s showing, cpu time.Duration, err error) {
 	path, err := l.path("jobs.db")
 	if err != nil {
 		return s, 0, err
@@ -136,12 +150,12 @@ func limitedOnce(ctx context.Context, l *lab, c apisim.Config, jobs int) (s show
 		return s, 0, err
 	}
 	defer api.close()
-	args := limitedArgs{Path: path, URL: api.url, Limit: fmt.Sprintf("%d/s", c.Limit), Jobs: jobs}
-	if _, _, err := limitedStep.run(ctx, l, args); err != nil {
+	args := limitedArgs{Path: path, URL: api.url, PerSecond: c.Limit, Jobs: jobs}
+	if _, _, err := worker.run(ctx, l, args); err != nil {
 		return s, 0, err
 	}
 	args.Jobs = 0
-	uses, err := together(ctx, l, limitedStep, []limitedArgs{args, args, args}, nil)
+	uses, err := together(ctx, l, worker, []limitedArgs{args, args, args}, nil)
 	if err != nil {
 		return s, 0, err
 	}
