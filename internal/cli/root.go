@@ -15,6 +15,7 @@ var commands = []func() *cobra.Command{
 	newRun,
 	newDemo,
 	newDemoWorker,
+	newAPISim,
 }
 
 // New returns the command penstock with all its subcommands.
