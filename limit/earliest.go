@@ -59,7 +59,7 @@ func (s *State) opens(sp Spec, now Instant) (Instant, Why) {
 // view is a state as its rates see it, with at most one further charge that is
 // only supposed. It must not outlive the state.
 type view struct {
-	sp      *Spec
+	sp      Spec
 	guard   Instant
 	pace    pacer
 	paced   bool
@@ -69,7 +69,7 @@ type view struct {
 }
 
 func (s *State) view(sp Spec) view {
-	v := view{sp: &sp, guard: s.guardFor(sp), credit: s.creditView(), charges: s.log.charges}
+	v := view{sp: sp, guard: s.guardFor(sp), credit: s.creditView(), charges: s.log.charges}
 	v.pace, v.paced = sp.pacer(v.guard)
 	return v
 }

@@ -190,11 +190,11 @@ func TestLogStaysSmall(t *testing.T) {
 		var s State
 		sp := mustParse(t, spec)
 		now, step, most := testStart, Instant(1_000), 0
-		for i := range 60_000 {
+		for i := range 24_000 {
 			if at, _ := s.Earliest(sp, Ask{Cost: 1}, now); at <= now {
 				s.Take(sp, Ask{Cost: 1}, now)
 			}
-			if i%5_000 == 0 {
+			if i%2_000 == 0 {
 				step *= 3 // ever slower, over days
 			}
 			now += step
