@@ -175,9 +175,12 @@ func TestMiddleware(t *testing.T) {
 func TestI1_TextIsStored(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		c := newClient(t, penstock.Config{})
+		var mu sync.Mutex
 		got := map[int64][]byte{}
 		handle(t, c, "raw", penstock.Kind{Retry: retry.Policy{MaxAttempts: 1}}, func(_ context.Context, j *penstock.Job[[]byte]) error {
+			mu.Lock()
 			got[j.ID] = j.Args
+			mu.Unlock()
 			if err := j.SetResult(j.Args); err != nil {
 				t.Error(err)
 			}

@@ -150,3 +150,36 @@ func TestAcquireRefusedAndLost(t *testing.T) {
 		}
 	})
 }
+
+// A wish for a permit ends with its process, even if it was never granted.
+func TestAcquireOrphans(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		st := memory.New(memory.Options{})
+		f := &faulty{Store: st}
+		cfg := penstock.Config{Limits: map[string]string{"never": "paused"}}
+		a, b := clientOver(t, f, cfg), clientOver(t, st, cfg)
+		ctx, giveUp := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := a.Acquire(ctx, penstock.Draws("never")...)
+			ended <- err
+		}()
+		handle(t, b, "call", penstock.Kind{}, func(context.Context, *penstock.Job[int]) error { return nil })
+		working(t, b, penstock.WorkOptions{})
+		pass(5 * time.Minute)
+		if jobs, err := b.Jobs(t.Context(), penstock.Filter{}); err != nil || len(jobs) != 1 {
+			t.Errorf("%d wishes while their process lives, error %v", len(jobs), err)
+		}
+		f.set(func(f *faulty) { f.cut = true })
+		pass(5 * time.Minute)
+		nothingLeft(t, b, "never")
+		giveUp()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		f.set(func(f *faulty) { f.cut = false })
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -62,7 +62,9 @@ func (w *worker) mayJudge() bool {
 
 // sweep has the store look for what it overlooked, until ctx ends.
 func (w *worker) sweep(ctx context.Context) {
+	var orphans map[int64]bool
 	for sleep(ctx, sweepEvery) == nil {
+		orphans = w.sweepWishes(ctx, orphans)
 		finds, err := w.st.Sweep(ctx)
 		if err != nil && ctx.Err() == nil {
 			w.log.Error("sweep failed", "error", err)
