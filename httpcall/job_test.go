@@ -86,7 +86,7 @@ func TestD4_LongWaits(t *testing.T) {
 				refused := map[string]bool{}
 				a := &api{}
 				a.answer = func(_ int, r *http.Request) *http.Response {
-					key := r.Header["idempotency-key"][0]
+					key := keyOf(r)
 					if r.URL.Host == testHost && !refused[key] && len(refused) < 2 {
 						refused[key] = true
 						return reply(429, "", "Retry-After", fmt.Sprint(wait))
@@ -137,7 +137,7 @@ func TestIdempotencyKey(t *testing.T) {
 		a := &api{}
 		a.answer = func(_ int, r *http.Request) *http.Response {
 			path := r.URL.Path
-			seen[path] = append(seen[path], r.Header["idempotency-key"][0])
+			seen[path] = append(seen[path], keyOf(r))
 			switch len(seen[path]) {
 			case 1:
 				return nil // a broken connection

@@ -185,7 +185,7 @@ func TestErrorText(t *testing.T) {
 	if out.err == nil || out.err.Error() != want {
 		t.Errorf("got  %v\nwant %s", out.err, want)
 	}
-	long := answered(t, Request{URL: anURL}, "", reply(500, string(make([]byte, 1<<20))+"é"))
+	long := answered(t, Request{URL: anURL}, "", reply(500, string(make([]byte, 1<<16))+"é"))
 	if n := len(long.err.Error()); n > 400 {
 		t.Errorf("an error of %d bytes", n)
 	}

@@ -113,13 +113,3 @@ func (r *Request) content() (body []byte, contentType string, err error) {
 	}
 	return []byte(text), "text/plain; charset=utf-8", nil
 }
-
-// header returns the value the request itself gives for a header.
-func (r *Request) header(name string) (value string, found bool) {
-	for n, v := range r.Headers {
-		if strings.EqualFold(n, name) {
-			return v, true
-		}
-	}
-	return "", false
-}

@@ -49,6 +49,8 @@ func TestValidate(t *testing.T) {
 		{"empty header name", header("", "1"), "expected a name"},
 		{"smuggled header", header("X-Trace", "1\r\nX-Evil: 2"), "line break"},
 		{"smuggled in the name", header("X-Trace: 1\r\nX-Evil", "2"), "expected a name"},
+		{"host", header("host", "other.example:81"), ""},
+		{"no host in it", header("Host", "https://other.example/"), "expected a host"},
 		{"length", header("content-length", "3"), "set from the body"},
 		{"twice", Request{URL: anURL, Headers: map[string]string{"x-trace": "1", "X-Trace": "2"}}, "given twice"},
 		{"idempotency key", header("Idempotency-Key", "order-17"), ""},

@@ -65,6 +65,16 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errBroken
 }
 
+// keyOf is the idempotency key of a request, as it goes out.
+func keyOf(r *http.Request) string {
+	for name, values := range r.Header {
+		if strings.EqualFold(name, DefaultKeyHeader) {
+			return values[0]
+		}
+	}
+	return ""
+}
+
 func (a *api) seen() []sent {
 	a.mu.Lock()
 	defer a.mu.Unlock()

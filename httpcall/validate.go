@@ -105,6 +105,8 @@ func checkHeader(name, value string) error {
 		return fmt.Errorf("header %.60q: expected a name of letters, digits and dashes", name)
 	case slices.ContainsFunc(reserved, func(s string) bool { return strings.EqualFold(s, name) }):
 		return fmt.Errorf("header %.60q: it says how the request is sent, and is set from the body", name)
+	case strings.EqualFold(name, "Host") && strings.ContainsAny(value, " \t/\\@?#"):
+		return fmt.Errorf("header %.60q: expected a host, perhaps with a port, got %.60q", name, value)
 	case !isFieldValue(value):
 		return fmt.Errorf("header %.60q: its value has a line break or another control character", name)
 	}
