@@ -91,12 +91,10 @@ func runDemo(cmd *cobra.Command, o demo.Options, asJSON bool) error {
 		return exec.Command(self, demoWorkerName, strconv.Itoa(w.Number), w.Database, w.Contacts, w.API)
 	}
 	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	width, colour := paper(out)
-	_, drawable := paper(aside)
-	live := &demo.Live{
-		Story: out, Aside: aside, Terminal: drawable, Width: width,
-		Style: demo.Style{Colour: colour},
-	}
+	width, terminal := paper(out)
+	style := demo.Style{Colour: terminal && os.Getenv("NO_COLOR") == ""}
+	room, drawable := paper(aside)
+	live := &demo.Live{Story: out, Aside: aside, Terminal: drawable, Width: min(width, room)}
 	if asJSON {
 		live.Story = aside
 	}
@@ -118,7 +116,7 @@ func runDemo(cmd *cobra.Command, o demo.Options, asJSON bool) error {
 			return fmt.Errorf("the figures cannot be printed: %w", err)
 		}
 	} else {
-		result.Report(out, figures, width, live.Style)
+		result.Report(out, figures, width, style)
 	}
 	if n := figures.Failed(); n > 0 {
 		return &exitError{Code: exitFailed} // the report has said which
@@ -138,7 +136,7 @@ func paper(w io.Writer) (width int, terminal bool) {
 	if err != nil || width <= 0 {
 		width = 80
 	}
-	return min(width, most), os.Getenv("NO_COLOR") == ""
+	return min(width, most), true
 }
 
 // newDemoWorker is what the demo starts its worker processes with.

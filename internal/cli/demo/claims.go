@@ -61,7 +61,7 @@ func (e *Evidence) fewRefused() Claim {
 	most := allowed(len(e.Calls))
 	detail := fmt.Sprintf("the API refused %d of %s; at most %d would be all right", refused, count(len(e.Calls), "call"), most)
 	if orphaned > 0 {
-		detail += fmt.Sprintf(" (%d of them while busy for the killed process, which is nobody's fault)", orphaned)
+		detail += fmt.Sprintf(" (%d of them because it was still busy with calls of the killed process)", orphaned)
 	}
 	return Claim{"hardly a refusal", refused-orphaned <= most, detail}
 }
@@ -149,7 +149,7 @@ func (e *Evidence) killedMidCall() Claim {
 	}
 	c.OK = replayed && len(keys(calls)) == 1 && e.deliveries(e.Kill.Message) == 1
 	c.Detail = fmt.Sprintf("process %d was killed in its call for %s; the call was ", e.Kill.PID, e.Kill.Message)
-	delivered := times(e.deliveries(e.Kill.Message)) + " delivered"
+	delivered := "delivered " + times(e.deliveries(e.Kill.Message))
 	switch {
 	case repeated == 0:
 		c.Detail += "never repeated"

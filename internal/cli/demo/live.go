@@ -17,7 +17,6 @@ type Live struct {
 	// Terminal says that Aside can be drawn over; else it gets a line now and then.
 	Terminal bool
 	Width    int
-	Style    Style
 
 	drawn  int // lines of progress that stand on the terminal
 	spoken time.Duration
