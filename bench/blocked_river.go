@@ -67,7 +67,7 @@ var riverBlockedStep = newStep("blocked-river", func(ctx context.Context, a bloc
 	select {
 	case <-done:
 	case err := <-ended:
-		return r, errors.Join(errors.New("River ended early"), err)
+		return r, errors.Join(errors.New("the worker ended early"), err)
 	}
 	r.Burst, r.Starts = time.Since(before), starts.Load()
 	return r, nil // stopping takes long and is not measured

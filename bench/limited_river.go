@@ -59,7 +59,7 @@ var riverLimitedStep = newStep("limited-river", func(ctx context.Context, a limi
 		}
 		select {
 		case err := <-ended:
-			return none, errors.Join(errors.New("River ended early"), err)
+			return none, errors.Join(errors.New("the worker ended early"), err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
