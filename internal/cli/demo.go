@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +37,7 @@ is killed in the middle of a call. Then the API's own log says what it saw, and
 whether each claim is true.
 
 Nothing outside of this machine is called, and nothing is left behind. It takes
-about 20 seconds. Exit code: 0 if all claims are true, 1 if one is false.`,
+about 15 seconds. Exit code: 0 if all claims are true, 1 if one is false.`,
 		Example: `  penstock demo
   penstock demo --cap 50 --algo bucket
   penstock demo --algo inflight --seed 7
@@ -46,7 +47,7 @@ about 20 seconds. Exit code: 0 if all claims are true, 1 if one is false.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Algorithm = apisim.Algorithm(algo)
 			switch {
-			case !oneOf(algo, demoAlgorithms):
+			case !slices.Contains(demoAlgorithms, algo):
 				return usagef("--algo must be one of %s, got %q", strings.Join(demoAlgorithms, ", "), algo)
 			case o.Cap < 1 || o.Cap > 1000:
 				return usagef("--cap must be from 1 to 1000, got %d", o.Cap)
@@ -59,25 +60,14 @@ about 20 seconds. Exit code: 0 if all claims are true, 1 if one is false.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.Cap, "cap", 5, "calls the API takes per second (inflight: at a time)")
-	flags.StringVar(&algo, "algo", algo0, "how the API counts: "+strings.Join(demoAlgorithms, ", "))
-	flags.Uint64Var(&o.Seed, "seed", 1, "of everything that is left to chance")
+	flags.StringVar(&algo, "algo", string(apisim.Sliding), "how the API counts: "+strings.Join(demoAlgorithms, ", "))
+	flags.Uint64Var(&o.Seed, "seed", 1, "decides what is left to chance: failures, bad numbers")
 	flags.StringVar(&without, "break", "", `"limit" leaves the limit away on Penstock's side, so that the demo must fail`)
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object with the figures and the claims")
 	return cmd
 }
 
-const algo0 = string(apisim.Sliding)
-
 var demoAlgorithms = []string{"sliding", "fixed", "bucket", "gcra", "inflight"}
-
-func oneOf(text string, of []string) bool {
-	for _, t := range of {
-		if t == text {
-			return true
-		}
-	}
-	return false
-}
 
 // runDemo runs a demo and prints what came of it.
 func runDemo(cmd *cobra.Command, o demo.Options, asJSON bool) error {

@@ -5,9 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/penstockhq/penstock/apisim"
 )
@@ -175,33 +173,3 @@ func (s Style) paint(style, text string) string {
 }
 
 func (s Style) bold(text string) string { return s.paint("bold", text) }
-
-// wrap breaks a text at spaces into lines of a width; all but the first are indented.
-func wrap(text string, width, indent int) string {
-	var b strings.Builder
-	used := 0
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case used+1+n > width:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			used = 0
-		default:
-			b.WriteByte(' ')
-			used++
-		}
-		b.WriteString(word)
-		used += n
-	}
-	return b.String()
-}
-
-// cut shortens a line to a width in characters.
-func cut(line string, width int) string {
-	r := []rune(line)
-	if len(r) <= max(width, 10) {
-		return line
-	}
-	return strings.TrimRight(string(r[:max(width, 10)-1]), " ") + "…"
-}
