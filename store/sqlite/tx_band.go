@@ -49,14 +49,18 @@ func (t *tx) Bands(kinds []string, run string, queues []string) ([]engine.Band, 
 	sql, args := bandsQuery(kinds, run, queues)
 	bands, err := t.listBands(sql, args...)
 	slices.SortFunc(bands, func(a, b engine.Band) int { return cmp.Compare(a.ID, b.ID) })
-	return bands, err
+	return slices.Compact(bands), err
 }
 
-// bandsQuery asks only for what is filtered, so that the index serves every form.
+// bandsQuery steps from band to band in the indexes of gates and of sleeping lanes:
+// the bands where nothing waits, of runs long ended, cost a claim nothing. A band
+// with both comes twice.
 func bandsQuery(kinds []string, run string, queues []string) (string, []driver.Value) {
 	var s strings.Builder
 	var args []driver.Value
-	s.WriteString(`SELECT ` + bandColumns + ` FROM penstock_band b WHERE b.load = ''`)
+	s.WriteString(sqlActiveBands + `SELECT ` + bandColumns + `
+		FROM (SELECT id FROM gated UNION ALL SELECT id FROM asleep) a CROSS JOIN penstock_band b ON b.id = a.id
+		WHERE b.load = '' AND NOT EXISTS (SELECT 1 FROM penstock_queue q WHERE q.name = b.queue)`)
 	if kinds != nil {
 		s.WriteString(` AND b.kind IN (SELECT value FROM json_each(?))`)
 		args = append(args, encodeStrings(kinds))
@@ -69,11 +73,20 @@ func bandsQuery(kinds []string, run string, queues []string) (string, []driver.V
 		s.WriteString(` AND b.queue IN (SELECT value FROM json_each(?))`)
 		args = append(args, encodeStrings(queues))
 	}
-	s.WriteString(` AND NOT EXISTS (SELECT 1 FROM penstock_queue q WHERE q.name = b.queue)
-		AND (EXISTS (SELECT 1 FROM penstock_gate g WHERE g.band = b.id AND g.opens_at < ?)
-		OR EXISTS (SELECT 1 FROM penstock_lane l WHERE l.band = b.id AND l.state = 2))`)
-	return s.String(), append(args, engine.Empty)
+	return s.String(), args
 }
+
+// sqlNotEmpty is the condition of the index penstock_gate_opens.
+const sqlNotEmpty = `opens_at < 9223372036854775807`
+
+const sqlActiveBands = `WITH RECURSIVE
+	gated (id) AS (
+		SELECT min(band) FROM penstock_gate WHERE ` + sqlNotEmpty + ` UNION ALL
+		SELECT (SELECT min(g.band) FROM penstock_gate g WHERE g.band > gated.id AND g.` + sqlNotEmpty + `) FROM gated WHERE gated.id IS NOT NULL),
+	asleep (id) AS (
+		SELECT min(band) FROM penstock_lane WHERE state = 2 UNION ALL
+		SELECT (SELECT min(l.band) FROM penstock_lane l WHERE l.band > asleep.id AND l.state = 2) FROM asleep WHERE asleep.id IS NOT NULL)
+`
 
 func (t *tx) LoadBands(load, run string) ([]engine.Band, error) {
 	if load != "" {
@@ -112,13 +125,14 @@ func (t *tx) OpenGates(band, at int64, n int) ([]engine.Gate, error) {
 	return gates, err
 }
 
-const sqlOpenGates = `SELECT ` + gateColumns + ` FROM penstock_gate WHERE band = ? AND opens_at <= ? ORDER BY opens_at, limit_name LIMIT ?`
+const sqlOpenGates = `SELECT ` + gateColumns + ` FROM penstock_gate WHERE band = ? AND opens_at <= ? AND ` + sqlNotEmpty + ` ORDER BY opens_at, limit_name LIMIT ?`
 
+// NextGate need not see empty gates: their instant is limit.Never, and so is none.
 func (t *tx) NextGate(bands []int64, at int64) (int64, error) {
 	return t.earliest(sqlNextGate, at, encodeIDs(bands))
 }
 
-const sqlNextGate = `SELECT min((SELECT min(g.opens_at) FROM penstock_gate g WHERE g.band = e.value AND g.opens_at > ?)) FROM json_each(?) e`
+const sqlNextGate = `SELECT min((SELECT min(g.opens_at) FROM penstock_gate g WHERE g.band = e.value AND g.opens_at > ? AND g.` + sqlNotEmpty + `)) FROM json_each(?) e`
 
 func (t *tx) WakeGates(limit string, at int64) error {
 	if base, ok := strings.CutSuffix(limit, "/*"); ok {

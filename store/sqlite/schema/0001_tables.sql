@@ -9,7 +9,8 @@ CREATE TABLE penstock_counter (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO penstock_counter VALUES ('job', 0);
 
--- What a claim selects by. Not unique: a band staged under a load keeps its id
+-- What a claim selects by; kept when nothing waits there, so a claim finds those
+-- where something does by gates and sleeping lanes. Not unique: a band staged under a load keeps its id
 -- when it is released, beside the one that was visible before.
 CREATE TABLE penstock_band (
   id       INTEGER PRIMARY KEY,
@@ -49,7 +50,8 @@ CREATE TABLE penstock_gate (
   vclock     INTEGER NOT NULL,
   PRIMARY KEY (limit_name, band)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX penstock_gate_opens ON penstock_gate (band, opens_at);
+-- Without the gates at which nobody waits: engine.Empty is the largest integer.
+CREATE INDEX penstock_gate_opens ON penstock_gate (band, opens_at) WHERE opens_at < 9223372036854775807;
 
 -- Jobs that wait (state 1) or run (state 2). past: counters of a job that was
 -- started before, see past.go. The columns from worker on are set while it runs.
