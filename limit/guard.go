@@ -69,9 +69,13 @@ func (s *State) quiet(sp Spec, at Instant) {
 	if s.quietSince == 0 || s.quietSince > at {
 		s.quietSince = at
 	}
-	if at-s.quietSince < window {
+	since := at - s.quietSince
+	if since < window {
 		return
 	}
+	if s.quietSince += window; since >= 2*window { // time without calls shows nothing
+		s.quietSince = at
+	}
 	g := s.guardFor(sp)
-	s.guard, s.guardBase, s.quietSince = max(g-g/200-1, guardMin), base, at
+	s.guard, s.guardBase = max(g-g/200-1, guardMin), base
 }

@@ -8,7 +8,7 @@ import (
 const (
 	keepExact  = 64  // the newest charges are never merged
 	sweepEvery = 32  // charges between two sweeps
-	perWindow  = 64  // a merged charge spans at most this part of a window
+	perWindow  = 128 // a merged charge spans at most this part of a window
 	perAge     = 8   // and, where no window of the spec looks, this part of its age
 	maxCharges = 512 // whatever the spec
 	horizon    = Instant((MaxWindow + 24*time.Hour) / time.Microsecond)
@@ -70,7 +70,7 @@ func (l *slotLog) since(from Instant) int64 {
 }
 
 // sweep merges and forgets old charges. The windows (in microseconds,
-// ascending) say how fine: a charge younger than a window may span a 64th of
+// ascending) say how fine: a charge younger than a window may span a 128th of
 // it. Charges on both sides of a wall are kept apart.
 func (l *slotLog) sweep(windows, walls []Instant) {
 	l.fresh = 0
