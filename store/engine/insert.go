@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -53,6 +55,9 @@ type inserter struct {
 	limits *limits
 	lanes  map[string]*laneUse
 	out    []store.Inserted
+
+	last    *laneUse // of the job before, and its key
+	lastKey *store.LaneKey
 
 	pending map[string]bool // unique keys and call ids of rows not yet written
 	dirty   []*laneUse      // lanes that rows not yet written went to
@@ -185,10 +190,24 @@ func (in *inserter) succeed(before, j *Job) error {
 const awaitsEnd = Held
 
 func (in *inserter) lane(n *store.NewJob) (*laneUse, error) {
-	key := keyText(&n.LaneKey)
-	if use, ok := in.lanes[key]; ok {
-		return use, nil
+	if in.last != nil && sameKey(in.lastKey, &n.LaneKey) { // the jobs of a batch mostly are alike
+		return in.last, nil
 	}
+	key := keyText(&n.LaneKey)
+	use, ok := in.lanes[key]
+	if !ok {
+		var err error
+		if use, err = in.newLane(n); err != nil {
+			return nil, err
+		}
+		in.lanes[key] = use
+	}
+	in.last, in.lastKey = use, &n.LaneKey
+	return use, nil
+}
+
+// newLane checks the limits that jobs of the lane draw on, and finds the lane.
+func (in *inserter) newLane(n *store.NewJob) (*laneUse, error) {
 	for i, d := range n.Draws {
 		l, err := in.limits.get(d.Limit)
 		if err != nil {
@@ -210,9 +229,12 @@ func (in *inserter) lane(n *store.NewJob) (*laneUse, error) {
 	if err != nil {
 		return nil, err
 	}
-	use := &laneUse{lane: lane, at: Empty}
-	in.lanes[key] = use
-	return use, nil
+	return &laneUse{lane: lane, at: Empty}, nil
+}
+
+func sameKey(a, b *store.LaneKey) bool {
+	return a.Queue == b.Queue && a.Kind == b.Kind && a.Priority == b.Priority && a.Run == b.Run && a.Load == b.Load &&
+		a.Suspect == b.Suspect && a.Group == b.Group && slices.Equal(a.Draws, b.Draws)
 }
 
 // write writes what was gathered and lets the lanes know.
@@ -246,19 +268,21 @@ func (in *inserter) write() error {
 
 // keyText joins a lane's parts unambiguously: each with its length before it.
 func keyText(k *store.LaneKey) string {
-	var b strings.Builder
-	part := func(s string) { fmt.Fprintf(&b, "%d:%s", len(s), s) }
-	part(k.Queue)
-	part(k.Kind)
-	part(k.Run)
-	part(k.Load)
-	part(k.Group)
-	fmt.Fprintf(&b, "%d %t", k.Priority, k.Suspect)
+	b := make([]byte, 0, 128)
+	part := func(s string) {
+		b = strconv.AppendInt(b, int64(len(s)), 10)
+		b = append(append(b, ':'), s...)
+	}
+	for _, s := range []string{k.Queue, k.Kind, k.Run, k.Load, k.Group} {
+		part(s)
+	}
+	b = strconv.AppendInt(b, int64(k.Priority), 10)
+	b = strconv.AppendBool(b, k.Suspect)
 	for _, d := range k.Draws {
 		part(d.Limit)
-		fmt.Fprintf(&b, "%d", d.Cost)
+		b = strconv.AppendInt(b, d.Cost, 10)
 	}
-	return b.String()
+	return string(b)
 }
 
 func checkJob(n *store.NewJob) error {
