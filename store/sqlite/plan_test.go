@@ -4,6 +4,8 @@ import (
 	"database/sql/driver"
 	"strings"
 	"testing"
+
+	"github.com/penstockhq/penstock/store"
 )
 
 // Every query of a claim, of a finish and of an insert finds its rows by an index
@@ -50,6 +52,7 @@ func TestQueryPlans(t *testing.T) {
 		"LimitState":         sqlLimitState,
 		"Worker":             sqlWorker,
 		"WakeGates":          sqlWakeGates,
+		"EndedBefore":        sqlPrunable([]store.State{store.Done, store.Cancelled}),
 		"dead letters":       `SELECT j.id FROM penstock_ended j WHERE j.state = 4 AND j.id > ? ORDER BY j.id LIMIT ?`,
 		"jobs of a run":      `SELECT j.id FROM penstock_job j WHERE j.run = ? AND j.id > ? ORDER BY j.id LIMIT ?`,
 		"ended of a run":     `SELECT j.id FROM penstock_ended j WHERE j.run = ? AND j.id > ? ORDER BY j.id LIMIT ?`,
@@ -69,6 +72,7 @@ func TestQueryPlans(t *testing.T) {
 	for sql, index := range map[string]string{
 		sqlHeads: "penstock_job_due", sqlFirstDue: "penstock_job_due", sqlHeldBy: "penstock_job_held",
 		sqlCancelsOf: "penstock_job_cancel", sqlReadyLanes: "penstock_lane_ready", sqlUniqueHolder: "penstock_job_unique",
+		sqlPrunable([]store.State{store.Done}): "penstock_ended_prune", sqlOpenGates: "penstock_gate_opens",
 	} {
 		if plan := strings.Join(explain(t, c, sql), "; "); !strings.Contains(plan, index+" ") {
 			t.Errorf("expected index %s: %s\n%s", index, plan, sql)

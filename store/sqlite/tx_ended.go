@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -111,11 +112,33 @@ func (t *tx) DropBodies(ids []int64) error {
 	return t.exec(`DELETE FROM penstock_event WHERE job IN (SELECT value FROM json_each(?))`, list)
 }
 
-// EndedBefore walks the history by id: ids ascend, so what ended long ago is
-// mostly at its beginning, and no done row pays for an index.
+// EndedBefore finds done and cancelled jobs by the index of what can be pruned.
+// Dead letters are in another one.
 func (t *tx) EndedBefore(states []store.State, before int64, n int) ([]int64, error) {
-	return t.listIDs(`SELECT id FROM penstock_ended WHERE state IN (`+stateList(states)+`) AND finished_at < ? ORDER BY id LIMIT ?`, before, int64(n))
+	var ids []int64
+	alive := slices.DeleteFunc(slices.Clone(states), func(s store.State) bool { return s == store.Dead })
+	if len(alive) > 0 {
+		found, err := t.listIDs(sqlPrunable(alive), before, int64(n))
+		if err != nil {
+			return nil, err
+		}
+		ids = found
+	}
+	if len(alive) < len(states) && len(ids) < n {
+		found, err := t.listIDs(sqlDeadBefore, before, int64(n-len(ids)))
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, found...)
+	}
+	return ids, nil
 }
+
+func sqlPrunable(states []store.State) string {
+	return `SELECT id FROM penstock_ended WHERE state <> 4 AND state IN (` + stateList(states) + `) AND finished_at < ? ORDER BY finished_at LIMIT ?`
+}
+
+const sqlDeadBefore = `SELECT id FROM penstock_ended WHERE state = 4 AND finished_at < ? ORDER BY id LIMIT ?`
 
 func stateList(states []store.State) string {
 	s := make([]string, len(states))

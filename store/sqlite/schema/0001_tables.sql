@@ -88,8 +88,9 @@ CREATE TABLE penstock_body (
   options TEXT
 ) STRICT;
 
--- Jobs that ended: done (3), dead (4), cancelled (5). No index holds a done row
--- outside of a run: the history is where most rows are.
+-- Jobs that ended: done (3), dead (4), cancelled (5). The history is where most
+-- rows are: besides its key, only the index of what can be pruned, which grows at
+-- its end, holds a done row outside of a run.
 CREATE TABLE penstock_ended (
   id          INTEGER PRIMARY KEY,
   lane        INTEGER NOT NULL,
@@ -109,6 +110,7 @@ CREATE TABLE penstock_ended (
   result      BLOB
 ) STRICT;
 CREATE INDEX penstock_ended_dead ON penstock_ended (id) WHERE state = 4;
+CREATE INDEX penstock_ended_prune ON penstock_ended (finished_at) WHERE state <> 4;
 CREATE INDEX penstock_ended_run ON penstock_ended (run, id, state) WHERE run IS NOT NULL;
 
 CREATE TABLE penstock_call (
