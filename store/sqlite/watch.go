@@ -6,13 +6,18 @@ import (
 	"time"
 )
 
-// How often the file is asked for other processes' commits: often while
-// something happens, then at a rate that costs next to nothing.
-const (
-	lookOften  = 5 * time.Millisecond
-	lookSeldom = 20 * time.Millisecond
-	oftenFor   = time.Second
-)
+// lookAfter is how long the file is left alone before it is asked for other
+// processes' commits again: the longer nothing happened, the longer, since waking
+// up costs more than looking. It stays below the 100 ms that Watch promises.
+func lookAfter(quiet time.Duration) time.Duration {
+	switch {
+	case quiet < time.Second:
+		return 5 * time.Millisecond
+	case quiet < 10*time.Second:
+		return 20 * time.Millisecond
+	}
+	return 50 * time.Millisecond
+}
 
 // watcher tells those who watch of commits: this process's own at once, and
 // others by asking SQLite for the file's data version (a few microseconds).
@@ -72,7 +77,7 @@ func (w *watcher) loop() {
 	defer close(w.done)
 	last := int64(-1) // so the first look tells: somebody may have committed meanwhile
 	active := time.Now()
-	timer := time.NewTimer(lookOften)
+	timer := time.NewTimer(lookAfter(0))
 	defer timer.Stop()
 	for {
 		own := false
@@ -94,11 +99,7 @@ func (w *watcher) loop() {
 			}
 		}
 		last = version
-		pause := lookSeldom
-		if time.Since(active) < oftenFor {
-			pause = lookOften
-		}
-		timer.Reset(pause)
+		timer.Reset(lookAfter(time.Since(active)))
 	}
 }
 
