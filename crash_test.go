@@ -125,6 +125,7 @@ func TestA4_LostReplies(t *testing.T) {
 		for i := range 100 {
 			enqueue(t, c, "call", i)
 		}
+		begun := time.Now()
 		drain(t, c, penstock.WorkOptions{Concurrency: 7, OnEnd: func(e *penstock.End) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -136,6 +137,9 @@ func TestA4_LostReplies(t *testing.T) {
 			if n := seen.count(fmt.Sprint(i)); n != 1 {
 				t.Errorf("job %d was called %d times", i, n)
 			}
+		}
+		if d := time.Since(begun); d > 4*time.Second {
+			t.Errorf("took %v: what a lost reply leased was not found by repeating the claim", d)
 		}
 		if recorded != 100 {
 			t.Errorf("%d outcomes were reported as stored, want 100", recorded)
@@ -228,13 +232,16 @@ func TestB3_LateFinisherIsRefused(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}
-		first := true
+		first, silent := true, time.Now()
 		late := func(ctx context.Context, j *penstock.Job[int]) error {
 			if !first {
 				return normal(ctx, j)
 			}
 			first = false
 			<-ctx.Done() // it hears of the loss, and takes its time
+			if d := time.Since(silent); d > penstock.DefaultLease {
+				t.Errorf("told to stop after %v without heartbeats, when others may have the job", d)
+			}
 			if !errors.Is(context.Cause(ctx), penstock.ErrLeaseLost) {
 				t.Errorf("cause %v", context.Cause(ctx))
 			}
@@ -248,6 +255,7 @@ func TestB3_LateFinisherIsRefused(t *testing.T) {
 		var ends []*penstock.End
 		stopA := working(t, a, penstock.WorkOptions{OnEnd: func(e *penstock.End) { mu.Lock(); ends = append(ends, e); mu.Unlock() }})
 		pass(time.Second)
+		silent = time.Now()
 		slow.set(func(f *faulty) { f.noBeats = true })
 		handle(t, b, "call", k, normal)
 		for i := 1; i < 10; i++ {
@@ -338,4 +346,106 @@ func TestC4_InFlightCountsFollowTheRunning(t *testing.T) {
 			t.Errorf("%d ran at a time, the limit is 2", most)
 		}
 	})
+}
+
+// The store believes that a worker holds a job it never got: it is given back.
+func TestReconcileGivesBack(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := newClient(t, penstock.Config{})
+		handle(t, c, "call", penstock.Kind{}, func(context.Context, *penstock.Job[int]) error { return nil })
+		working(t, c, penstock.WorkOptions{Queues: []penstock.WorkQueue{{Name: "mine"}}})
+		pass(time.Second)
+		id := enqueue(t, c, "call", 1) // in a queue it does not serve
+		st := c.Store()
+		workers, err := st.Workers(t.Context())
+		if err != nil || len(workers) != 1 {
+			t.Fatalf("%d workers, error %v", len(workers), err)
+		}
+		res, err := st.Claim(t.Context(), store.ClaimRequest{Worker: workers[0].ID, Token: 99, Kinds: []string{"call"}, Places: 1})
+		if err != nil || len(res.Jobs) != 1 {
+			t.Fatalf("claimed %d, error %v", len(res.Jobs), err)
+		}
+		pass(4 * time.Second)
+		wantState(t, c, id, store.Running, "")
+		pass(10 * time.Second)
+		if j := wantState(t, c, id, store.Waiting, ""); j.Starts != 0 || j.Attempts != 0 {
+			t.Errorf("%d starts, %d attempts", j.Starts, j.Attempts)
+		}
+	})
+}
+
+// A worker that was declared dead drops what it held and goes on.
+func TestDeclaredDead(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := newClient(t, penstock.Config{})
+		var seen calls
+		handle(t, c, "call", penstock.Kind{}, func(ctx context.Context, _ *penstock.Job[int]) error {
+			if seen.note("call") > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), penstock.ErrLeaseLost) {
+				t.Errorf("cause %v", context.Cause(ctx))
+			}
+			return nil
+		})
+		id := enqueue(t, c, "call", 1)
+		working(t, c, penstock.WorkOptions{})
+		pass(time.Second)
+		workers, err := c.Store().Workers(t.Context())
+		if err != nil || len(workers) != 1 {
+			t.Fatalf("%d workers, error %v", len(workers), err)
+		}
+		if err := c.Store().Deregister(t.Context(), workers[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		pass(10 * time.Second)
+		if j := wantState(t, c, id, store.Done, ""); j.Starts != 2 {
+			t.Errorf("%d starts", j.Starts)
+		}
+		if err := c.Health(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An outcome that the store will never take does not hold up the others.
+func TestPoisonedOutcome(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		p := &poisoned{Store: memory.New(memory.Options{})}
+		c := clientOver(t, p, penstock.Config{})
+		handle(t, c, "call", penstock.Kind{}, func(_ context.Context, j *penstock.Job[int]) error { return j.SetResult(j.Args) })
+		var ids []int64
+		for i := range 50 {
+			ids = append(ids, enqueue(t, c, "call", i))
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Work(ctx, penstock.WorkOptions{}) }()
+		pass(time.Minute)
+		for i, id := range ids {
+			if i != 13 {
+				wantState(t, c, id, store.Done, "")
+			}
+		}
+		late := enqueue(t, c, "call", 99)
+		pass(10 * time.Second)
+		wantState(t, c, late, store.Done, "")
+		cancel()
+		if err := <-ended; err == nil {
+			t.Error("Work does not say that an outcome was not stored")
+		}
+	})
+}
+
+// poisoned refuses every batch that holds the result 13.
+type poisoned struct{ store.Store }
+
+func (p *poisoned) Finish(ctx context.Context, fs []store.Finish) ([]store.Finished, error) {
+	for _, f := range fs {
+		if string(f.Result) == "13" {
+			return nil, errStore
+		}
+	}
+	return p.Store.Finish(ctx, fs)
 }

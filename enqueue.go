@@ -321,17 +321,7 @@ func checkNew(j *NewJob) error {
 			return fmt.Errorf("%s %q must not contain NUL", name, s)
 		}
 	}
-	for i, d := range j.Limits {
-		if err := checkDraw(d); err != nil {
-			return err
-		}
-		for _, other := range j.Limits[:i] {
-			if other.Limit == d.Limit {
-				return fmt.Errorf("limit %q is drawn on twice: add the costs up", d.Limit)
-			}
-		}
-	}
-	return nil
+	return checkDraws(j.Limits)
 }
 
 // firstOf returns the first value that is not zero.

@@ -15,6 +15,7 @@ const (
 	finishLinger = time.Millisecond      // how long a small batch waits for more
 	finishSmall  = 16                    // what a small batch is
 	congestedAt  = 4096                  // outcomes not stored that stop claims
+	failingAt    = 4                     // the same, while the store fails
 	finishAgain  = 50 * time.Millisecond // first wait after the store failed
 )
 
@@ -54,11 +55,12 @@ func (f *finisher) add(e *ending) {
 	}
 }
 
-// congested says that outcomes pile up: claiming more would make it worse.
+// congested says that outcomes pile up: claiming more would make it worse. A
+// few that the store does not take are no reason to stand still.
 func (f *finisher) congested() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.failing || len(f.pending) >= congestedAt
+	return f.failing && len(f.pending) > failingAt || len(f.pending) >= congestedAt
 }
 
 // run stores outcomes until ctx ends.
@@ -198,6 +200,9 @@ func (w *worker) recorded(e *ending, done store.Finished) {
 		Job: s.job.Job, Outcome: e.finish.Outcome, State: done.State, Reason: e.finish.Reason, Error: e.finish.Error,
 		Started: s.beganAt, Ended: e.at, Result: e.finish.Result, Detail: e.finish.Detail,
 		Refused: e.paused, Pause: e.finish.Pause, Recorded: done.Err == nil,
+	}
+	if done.State == store.Cancelled {
+		end.Outcome = store.OutcomeCancelled
 	}
 	switch {
 	case errors.Is(done.Err, store.ErrLeaseLost) && e.tries > 0:

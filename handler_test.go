@@ -112,7 +112,7 @@ func TestShutdown(t *testing.T) {
 		stopNow := make(chan struct{})
 		ended := make(chan error, 1)
 		go func() { ended <- c.Work(ctx, penstock.WorkOptions{StopNow: stopNow}) }()
-		pass(970 * time.Millisecond) // the next slot is granted and not yet there
+		pass(1020 * time.Millisecond) // the next slot is granted and not yet there
 		cancel()
 		begun := seen.count("begun")
 		pass(10 * time.Second)

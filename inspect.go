@@ -45,22 +45,19 @@ func (c *Client) Replay(ctx context.Context, ids []int64, o ReplayOptions) error
 	if o.NewKeys {
 		key = NewIdempotencyKey
 	}
-	at := int64(0)
-	if !o.At.IsZero() {
-		at = c.clock.toStore(o.At)
+	var due []int64
+	if !o.At.IsZero() || o.Spread > 0 {
+		begin := c.clock.now()
+		if !o.At.IsZero() {
+			begin = max(begin, c.clock.toStore(o.At))
+		}
+		due = make([]int64, len(ids))
+		for i := range due {
+			due[i] = later(begin, time.Duration(c.cfg.Random()*float64(o.Spread)))
+		}
 	}
-	if o.Spread == 0 {
-		errs, err := c.st.Replay(ctx, ids, at, key)
-		return c.perJob("replay", ids, errs, err)
-	}
-	var all []error
-	begin := max(at, c.clock.now())
-	for _, id := range ids {
-		due := begin + int64(c.cfg.Random()*float64(o.Spread.Microseconds()))
-		errs, err := c.st.Replay(ctx, []int64{id}, due, key)
-		all = append(all, c.perJob("replay", []int64{id}, errs, err))
-	}
-	return errors.Join(all...)
+	errs, err := c.st.Replay(ctx, ids, due, key)
+	return c.perJob("replay", ids, errs, err)
 }
 
 // Discard removes ended jobs for good. The error joins one error per job that

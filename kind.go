@@ -45,11 +45,7 @@ type Kind struct {
 // Validate reports every fault of the kind at once, as one joined error, or nil.
 func (k Kind) Validate() error {
 	var faults []error
-	for _, d := range k.Limits {
-		if err := checkDraw(d); err != nil {
-			faults = append(faults, err)
-		}
-	}
+	faults = append(faults, checkDraws(k.Limits))
 	if k.Priority != 0 && (k.Priority < 1 || k.Priority > 9) {
 		faults = append(faults, fmt.Errorf("priority must be from 1 to 9, larger first (or 0 for the default, %d), got %d", DefaultPriority, k.Priority))
 	}
@@ -57,6 +53,21 @@ func (k Kind) Validate() error {
 		faults = append(faults, fmt.Errorf("throttle budget must be above 0 (or 0 for the default, %v), got %v", DefaultThrottleBudget, k.ThrottleBudget))
 	}
 	faults = append(faults, k.Retry.Validate())
+	return errors.Join(faults...)
+}
+
+// checkDraws reports every fault of the draws.
+func checkDraws(draws []Draw) error {
+	var faults []error
+	for i, d := range draws {
+		faults = append(faults, checkDraw(d))
+		for _, other := range draws[:i] {
+			if other.Limit == d.Limit {
+				faults = append(faults, fmt.Errorf("limit %q is drawn on twice: add the costs up", d.Limit))
+				break
+			}
+		}
+	}
 	return errors.Join(faults...)
 }
 

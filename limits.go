@@ -2,6 +2,7 @@ package penstock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -82,13 +83,19 @@ func (c *Client) Limits(ctx context.Context) ([]LimitInfo, error) {
 }
 
 // specCache remembers what limits allow, for decisions that may be a little
-// behind: which limit a refusal is about, and which finishes are urgent.
+// behind: which limit a refusal is about, and which finishes are urgent. Of keyed
+// limits it reads the pattern, since there may be a hundred thousand keys.
 type specCache struct {
 	st store.Store
 
-	mu    sync.Mutex
-	specs map[string]limit.Spec
-	read  map[string]time.Time
+	mu      sync.Mutex
+	entries map[string]specEntry
+}
+
+type specEntry struct {
+	spec  limit.Spec
+	known bool
+	read  time.Time // zero: never
 }
 
 const (
@@ -99,30 +106,45 @@ const (
 // get returns the spec in force; false if the limit is not known or the store
 // did not answer.
 func (s *specCache) get(ctx context.Context, name string) (limit.Spec, bool) {
+	if base, _, keyed := strings.Cut(name, "/"); keyed {
+		if e := s.entry(ctx, base+"/*"); e.known {
+			return e.spec, true
+		}
+	}
+	e := s.entry(ctx, name)
+	return e.spec, e.known
+}
+
+// entry returns what is known under exactly this name.
+func (s *specCache) entry(ctx context.Context, name string) specEntry {
 	now := time.Now()
 	s.mu.Lock()
-	sp, ok := s.specs[name]
-	fresh := ok && now.Sub(s.read[name]) < specsFor
+	e := s.entries[name]
 	s.mu.Unlock()
-	if fresh {
-		return sp, true
+	if !e.read.IsZero() && now.Sub(e.read) < specsFor {
+		return e
 	}
 	info, err := s.st.Limit(ctx, name)
-	if err != nil {
-		return sp, ok // better old than none
+	var unknown *store.UnknownLimitError
+	switch {
+	case err == nil:
+		e = specEntry{spec: info.Spec, known: true, read: now}
+	case errors.As(err, &unknown), errors.Is(err, store.ErrNotFound):
+		e = specEntry{read: now}
+	default:
+		return e // better old than none
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.specs == nil || len(s.specs) >= specsMax {
-		s.specs, s.read = map[string]limit.Spec{}, map[string]time.Time{}
+	if s.entries == nil || len(s.entries) >= specsMax {
+		s.entries = map[string]specEntry{}
 	}
-	name = strings.Clone(name)
-	s.specs[name], s.read[name] = info.Spec, now
-	return info.Spec, true
+	s.entries[name] = e
+	return e
 }
 
 func (s *specCache) forget() {
 	s.mu.Lock()
-	s.specs, s.read = nil, nil
+	s.entries = nil
 	s.mu.Unlock()
 }

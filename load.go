@@ -3,6 +3,7 @@ package penstock
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // A Load stages many jobs of a run in chunks and makes them all visible in one
@@ -29,6 +30,7 @@ func (l *Load) Add(ctx context.Context, jobs []NewJob) ([]Enqueued, error) {
 	if l.ended {
 		return nil, fmt.Errorf("load of run %q: already committed or aborted", l.run)
 	}
+	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		if jobs[i].Run != "" && jobs[i].Run != l.run {
 			return nil, &EnqueueError{Index: i, Kind: jobs[i].Kind, Err: fmt.Errorf("belongs to run %q, the load to %q", jobs[i].Run, l.run)}

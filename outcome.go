@@ -94,18 +94,17 @@ func decide(v verdictOn) verdict {
 
 // neverBegan is the outcome of a start whose handler never began.
 func neverBegan(v verdictOn) verdict {
-	switch {
-	case errors.Is(v.err, errExpired):
+	if errors.Is(v.err, errExpired) {
 		return dead(store.Expired, cleanText(v.err.Error()))
-	case errors.Is(v.err, ErrCancelled):
-		return verdict{Finish: store.Finish{Outcome: store.OutcomeCancelled}}
 	}
+	// Of a cancelled job the store makes a cancelled one; its permits are given back.
 	return verdict{Finish: store.Finish{Outcome: store.OutcomeReturned}}
 }
 
 // throttled is the outcome of a refusal: the limit is paused and the job keeps
-// its place. A job that is refused again while others pass waits alone: what it
-// is refused for is its own.
+// its place. Refused again, it also lets others go first, or a refusal that is
+// about this job alone would hold up everybody for ever. If others pass, it
+// waits alone: the limit is not paused for it any more.
 func throttled(v verdictOn, e *RateLimitedError, text string) verdict {
 	wait := e.Wait
 	if !e.Until.IsZero() {
@@ -120,12 +119,11 @@ func throttled(v verdictOn, e *RateLimitedError, text string) verdict {
 		}
 	}
 	name, slot := v.refusing(e.Limit)
-	alone := name == "" || v.job.RefusedRun > 0 && v.passing(name) > v.job.RefusedAt
-	if alone {
-		if d.Outcome == store.OutcomeThrottled {
-			own := v.policy.DelayAtLeast(v.job.RefusedRun+1, wait, v.random)
-			d.At = later(v.now, own)
-		}
+	again := v.job.RefusedRun > 0
+	if d.Outcome == store.OutcomeThrottled && (again || name == "") {
+		d.At = later(v.now, v.policy.DelayAtLeast(v.job.RefusedRun+1, wait, v.random))
+	}
+	if name == "" || again && v.passing(name) > v.job.RefusedAt {
 		return d
 	}
 	o := limit.Observation{At: v.now, Slot: slot, Refused: true, Reason: firstLine(text)}

@@ -77,7 +77,7 @@ func TestOutcome(t *testing.T) {
 			v.passing = func(string) int64 { return 60 * second }
 			v.policy.Jitter = -1
 		}, store.OutcomeThrottled, "", 60},
-		{"refused again and nobody passes", RateLimited(time.Minute), func(v *verdictOn) { v.job.RefusedRun, v.job.RefusedAt = 1, 50*second }, store.OutcomeThrottled, "", -1},
+		{"refused again and nobody passes", RateLimited(time.Minute), func(v *verdictOn) { v.job.RefusedRun, v.job.RefusedAt = 1, 50*second }, store.OutcomeThrottled, "", 60},
 		{"rate limited without a limit", RateLimited(time.Minute), func(v *verdictOn) { v.job.Draws = nil }, store.OutcomeThrottled, "", 60},
 		{"only a pure in-flight limit", RateLimited(time.Minute), func(v *verdictOn) { v.job.Draws = v.job.Draws[:1] }, store.OutcomeThrottled, "", 60},
 		{"throttle budget spent", RateLimited(0), func(v *verdictOn) { v.budget = 10 * time.Second; v.job.ThrottledAt = 90 * second }, store.OutcomeDead, store.Throttled, -1},
@@ -95,7 +95,7 @@ func TestOutcome(t *testing.T) {
 		{"classified as nothing", boom, func(v *verdictOn) { v.classify = func(error) error { return nil } }, store.OutcomeRetry, "", 1},
 		{"not classified when it says itself", Snooze(time.Second), func(v *verdictOn) { v.classify = Permanent }, store.OutcomeSnoozed, "", 1},
 		{"never began", errNotBegun, func(v *verdictOn) { v.began = 0 }, store.OutcomeReturned, "", -1},
-		{"cancelled before it began", ErrCancelled, func(v *verdictOn) { v.began = 0 }, store.OutcomeCancelled, "", -1},
+		{"cancelled before it began", ErrCancelled, func(v *verdictOn) { v.began = 0 }, store.OutcomeReturned, "", -1},
 		{"expired before it began", errExpired, func(v *verdictOn) { v.began = 0 }, store.OutcomeDead, store.Expired, -1},
 		{"permit", nil, func(v *verdictOn) { v.private = true }, store.OutcomeDiscarded, "", -1},
 		{"permit not begun", errNotBegun, func(v *verdictOn) { v.private, v.began = true, 0 }, store.OutcomeReturned, "", -1},

@@ -3,6 +3,7 @@ package penstock
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/penstockhq/penstock/store"
@@ -16,12 +17,22 @@ func (w *worker) ended(e *End) {
 	}
 	w.logEnd(e)
 	if h := w.o.OnEnd; h != nil {
-		h(e)
+		w.guard("OnEnd", func() { h(e) })
 	}
 	if h := w.c.cfg.OnDead; h != nil && e.Recorded && e.State == store.Dead {
 		w.hooks.Add(1)
 		go w.tellDead(h, e.Job.ID)
 	}
+}
+
+// guard calls a hook, whose panic must not take the worker down.
+func (w *worker) guard(name string, hook func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.log.Error("a hook panicked", "hook", name, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	hook()
 }
 
 // logEnd writes the one line per ended start.
@@ -60,11 +71,6 @@ func (w *worker) tellDead(hook func(context.Context, JobInfo), id int64) {
 	defer w.hooks.Done()
 	w.hookRoom <- struct{}{}
 	defer func() { <-w.hookRoom }()
-	defer func() {
-		if v := recover(); v != nil {
-			w.log.Error("OnDead panicked", "job", id, "panic", v)
-		}
-	}()
 	ctx, cancel := context.WithTimeout(w.life, time.Minute)
 	defer cancel()
 	job, err := w.st.Job(ctx, id)
@@ -72,5 +78,5 @@ func (w *worker) tellDead(hook func(context.Context, JobInfo), id int64) {
 		w.log.Error("OnDead was not called: the dead job could not be read", "job", id, "error", err)
 		return
 	}
-	hook(ctx, job)
+	w.guard("OnDead", func() { hook(ctx, job) })
 }

@@ -50,7 +50,7 @@ func (w *worker) runOne(s *start) {
 		return
 	}
 	if h := w.o.OnStart; h != nil {
-		h(&s.job.Job)
+		w.guard("OnStart", func() { h(&s.job.Job) })
 	}
 	err := errGoexit // unless the handler returns
 	defer func() { w.settle(s, err) }()
