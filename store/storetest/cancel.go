@@ -149,7 +149,7 @@ func testCancelSuccessorReplayed(e *env) {
 	e.must(err)
 	next := got[0].ID
 	e.cancel(next, store.Cancelled)
-	errs, err := e.Replay(e.ctx, []int64{next}, 0, nil)
+	errs, err := e.Replay(e.ctx, []int64{next}, nil, nil)
 	e.must(err)
 	e.must(errs[0])
 	running := e.take(w)

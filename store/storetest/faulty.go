@@ -241,8 +241,8 @@ func (f *FaultyStore) Events(ctx context.Context, id int64) ([]store.Event, erro
 func (f *FaultyStore) Cancel(ctx context.Context, id int64) (store.State, error) {
 	return get(f, "Cancel", func() (store.State, error) { return f.s.Cancel(ctx, id) })
 }
-func (f *FaultyStore) Replay(ctx context.Context, ids []int64, at int64, newKey func() string) ([]error, error) {
-	return get(f, "Replay", func() ([]error, error) { return f.s.Replay(ctx, ids, at, newKey) })
+func (f *FaultyStore) Replay(ctx context.Context, ids, due []int64, newKey func() string) ([]error, error) {
+	return get(f, "Replay", func() ([]error, error) { return f.s.Replay(ctx, ids, due, newKey) })
 }
 func (f *FaultyStore) Discard(ctx context.Context, ids []int64) ([]error, error) {
 	return get(f, "Discard", func() ([]error, error) { return f.s.Discard(ctx, ids) })

@@ -393,7 +393,7 @@ func testHazard19(e *env) {
 		{"Heartbeat", func() error { return second(e.Heartbeat(e.ctx, w)) }},
 		{"Deregister", func() error { return e.Deregister(e.ctx, "gone") }},
 		{"Cancel", func() error { return second(e.Cancel(e.ctx, cancelled)) }},
-		{"Replay", func() error { return second(e.Replay(e.ctx, []int64{dead.ID}, 0, func() string { return "k" })) }},
+		{"Replay", func() error { return second(e.Replay(e.ctx, []int64{dead.ID}, nil, func() string { return "k" })) }},
 		{"Discard", func() error { return second(e.Discard(e.ctx, []int64{ended.ID})) }},
 		{"PauseQueue", func() error { return e.PauseQueue(e.ctx, "q", "") }},
 		{"ResumeQueue", func() error { return e.ResumeQueue(e.ctx, "q") }},

@@ -13,6 +13,7 @@ var orderTests = []test{
 	{"Order/QueuePlace", testOrderQueuePlace},
 	{"Order/GroupsShare", testOrderGroupsShare},
 	{"Order/GroupsShareByCost", testOrderGroupsShareByCost},
+	{"Order/GroupsShareOneClaim", testOrderGroupsShareOneClaim},
 	{"Order/LateGroupGetsNoCredit", testOrderLateGroup},
 	{"Order/RetryKeepsItsPlace", testOrderRetry},
 }
@@ -97,6 +98,22 @@ func testOrderGroupsShareByCost(e *env) {
 	e.insert(times(60, group("cheap"), draw("api", 1))...)
 	if got := e.served(50); got["dear"] < 8 || got["dear"] > 12 {
 		e.Errorf("of 50 starts the groups got %v, expected about 10 at cost 4 and 40 at cost 1", got)
+	}
+}
+
+// One claim for many places is as fair as many for one.
+func testOrderGroupsShareOneClaim(e *env) {
+	w := e.worker("w")
+	e.limit("api", "1000/s burst 1000")
+	e.insert(times(100, group("a"), draw("api", 4))...)
+	e.insert(times(100, group("b"), draw("api", 1))...)
+	e.insert(times(100, group("c"), draw("api", 1))...)
+	counts := map[string]int{}
+	for _, j := range e.claim(w, places(90)).Jobs {
+		counts[j.Group]++
+	}
+	if counts["a"] < 8 || counts["a"] > 12 || counts["b"] < 36 || counts["c"] < 36 {
+		e.Errorf("of 90 starts the groups got %v, expected about 10 at cost 4 and 40 each at cost 1", counts)
 	}
 }
 

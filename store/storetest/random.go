@@ -160,7 +160,7 @@ func (tw *twins) step() {
 		})
 	case op == 29:
 		tw.both("replay", func(i int, s store.Store) string {
-			errs, err := s.Replay(tw.ctx, []int64{tw.ids[i][n]}, 0, nil)
+			errs, err := s.Replay(tw.ctx, []int64{tw.ids[i][n]}, nil, nil)
 			if err == nil {
 				err = errs[0]
 			}

@@ -38,7 +38,7 @@ func (e *env) killed(w string, opts ...opt) store.Job {
 
 func (e *env) replay(ids ...int64) []error {
 	e.Helper()
-	errs, err := e.Replay(e.ctx, ids, 0, nil)
+	errs, err := e.Replay(e.ctx, ids, nil, nil)
 	e.must(err)
 	if len(errs) != len(ids) {
 		e.Fatalf("%d answers for %d jobs", len(errs), len(ids))
@@ -97,13 +97,20 @@ func testReplayLimits(e *env) {
 func testReplayAt(e *env) {
 	w := e.worker("w")
 	j := e.killed(w)
+	other := e.killed(w)
 	later := e.clock.Now() + 90_000_000
-	errs, err := e.Replay(e.ctx, []int64{j.ID}, later, nil)
+	errs, err := e.Replay(e.ctx, []int64{j.ID, other.ID}, []int64{later + 1_000_000, later}, nil)
 	e.must(err)
 	e.must(errs[0])
-	e.wantNext(w)
-	if e.clock.Now() != later {
-		e.Errorf("replayed at %s", e.when(later))
+	e.must(errs[1])
+	for i, want := range []int64{other.ID, j.ID} {
+		at := later + int64(i)*1_000_000
+		if got := e.wantNext(w); got[0].ID != want || e.clock.Now() != at {
+			e.Errorf("job %d was replayed, not job %d at %s", got[0].ID, want, e.when(at))
+		}
+	}
+	if _, err := e.Replay(e.ctx, []int64{j.ID, other.ID}, []int64{later}, nil); err == nil {
+		e.Error("one instant for two jobs was taken")
 	}
 }
 
@@ -113,7 +120,7 @@ func testReplayNewKey(e *env) {
 	n.Options = store.Options{IdempotencyKey: "old", MaxAttempts: 7}
 	id := e.insert(n)[0]
 	e.cancel(id, store.Cancelled)
-	errs, err := e.Replay(e.ctx, []int64{id}, 0, func() string { return "new" })
+	errs, err := e.Replay(e.ctx, []int64{id}, nil, func() string { return "new" })
 	e.must(err)
 	e.must(errs[0])
 	if j := e.take(w)[0]; j.Options.IdempotencyKey != "new" || j.Options.MaxAttempts != 7 || string(j.Payload) != "b" {

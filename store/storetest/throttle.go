@@ -10,6 +10,7 @@ import (
 var throttleTests = []test{
 	{"Throttle/PausesForEverybody", testThrottlePauses},
 	{"Throttle/CountsNoAttempt", testThrottleCounts},
+	{"Throttle/BudgetSpentIsNoAttempt", testThrottleDead},
 	{"Throttle/NotBegunAreReturned", testThrottleReturned},
 	{"Throttle/JobOfItsOwn", testThrottleOwnTime},
 	{"Throttle/ObserveWithoutJob", testThrottleObserve},
@@ -65,6 +66,16 @@ func testThrottleCounts(e *env) {
 	e.finish(f)
 	if s := e.get(j.ID); s.RefusedRun != 0 || s.ThrottledAt != 0 || s.ThrottleSum != 0 || s.Throttles != 3 || s.Attempts != 1 {
 		e.Errorf("after another outcome: %+v", s)
+	}
+}
+
+// A job that dies of refusals made no attempt: no call of it was let in.
+func testThrottleDead(e *env) {
+	f := ending(e.started(e.worker("w")), store.OutcomeDead)
+	f.Reason = store.Throttled
+	e.finish(f)
+	if s := e.wantState(f.ID, store.Dead); s.Attempts != 0 || s.Reason != store.Throttled {
+		e.Errorf("the dead letter is %+v", s)
 	}
 }
 
