@@ -9,8 +9,14 @@ import (
 
 // The stored form: a version, then fixed fields as varints, then the charges,
 // newest first, each as the microseconds since the one after it and its cost.
-// An empty value is the zero State.
-const stateVersion = 1
+// An empty value is the zero State. Version 1 had no past, see flagPast.
+const stateVersion = 2
+
+const (
+	flagDrained = 1 << iota
+	flagBooking
+	flagPast // when pauses began, refusals: what most limits have nothing of
+)
 
 // ErrState means that stored bytes are not the state of a limit.
 var ErrState = errors.New("not the stored state of a limit")
@@ -24,10 +30,13 @@ func (s *State) MarshalBinary() ([]byte, error) {
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	flags := byte(0)
 	if s.drained {
-		flags |= 1
+		flags |= flagDrained
 	}
 	if s.booking.Expires != 0 {
-		flags |= 2
+		flags |= flagBooking
+	}
+	if s.hasPast() {
+		flags |= flagPast
 	}
 	b = append(b, stateVersion, flags)
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.debt))
@@ -44,6 +53,9 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 		b = binary.AppendUvarint(b, uint64(s.booking.Cost))
 		b = binary.AppendVarint(b, int64(s.booking.Priority))
 		b = binary.LittleEndian.AppendUint64(b, s.booking.Holder)
+	}
+	if flags&flagPast != 0 {
+		b = s.appendPast(b)
 	}
 	c := s.log.charges
 	b = binary.AppendUvarint(b, uint64(s.log.fresh))
@@ -73,11 +85,12 @@ func (s *State) UnmarshalBinary(data []byte) error {
 		return nil
 	}
 	d := decoder{b: data}
-	if v := d.byte(); v != stateVersion {
-		return fmt.Errorf("%w: expected version %d, got %d: this Penstock may be older than the one that wrote it", ErrState, stateVersion, v)
+	v := d.byte()
+	if v < 1 || v > stateVersion {
+		return fmt.Errorf("%w: expected version 1 to %d, got %d: this Penstock may be older than the one that wrote it", ErrState, stateVersion, v)
 	}
 	var n State
-	n.decode(&d)
+	n.decode(&d, v)
 	if d.fault == "" && len(d.b) > 0 {
 		d.fail("bytes left over")
 	}
@@ -88,12 +101,12 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-func (s *State) decode(d *decoder) {
+func (s *State) decode(d *decoder, version byte) {
 	flags := d.byte()
-	if flags > 3 {
+	if known := byte(flagDrained | flagBooking | flagPast); flags&^known != 0 || version == 1 && flags&flagPast != 0 {
 		d.fail("unknown flags")
 	}
-	s.drained = flags&1 != 0
+	s.drained = flags&flagDrained != 0
 	s.debt = math.Float64frombits(d.uint64())
 	if !(s.debt >= 0 && s.debt <= maxDebt) {
 		d.fail("a debt out of range")
@@ -110,11 +123,14 @@ func (s *State) decode(d *decoder) {
 		d.fail("a number out of range")
 	}
 	s.api.reason, s.person.reason = d.text(), d.text()
-	if flags&2 != 0 {
+	if flags&flagBooking != 0 {
 		s.booking = Booking{At: d.int(maxInstant), Expires: d.int(maxInstant), Cost: d.int(MaxN), Priority: d.priority(), Holder: d.uint64()}
 		if s.booking.Expires == 0 || s.booking.Cost == 0 {
 			d.fail("a booking out of range")
 		}
+	}
+	if flags&flagPast != 0 {
+		s.decodePast(d)
 	}
 	s.log.fresh = int(d.int(sweepEvery))
 	count := d.int(2 * maxCharges)

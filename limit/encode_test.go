@@ -16,10 +16,10 @@ func sample() State {
 		s.Take(sp, Ask{Cost: 1 + i%3}, testStart+i*20_000)
 	}
 	s.Observe(sp, Observation{At: testStart, Refused: true, Reason: "slow down"}, 0.3)
-	s.PauseByPerson(Never, "deploy")
+	s.PauseByPerson(testStart, Never, "deploy")
 	s.Resume()
-	s.PauseByPerson(testStart+hour, "again")
-	s.Observe(sp, Observation{At: testStart + 9*second, Refused: true, RetryAt: testStart + minute, Reason: "Ü"}, 0.3)
+	s.PauseByPerson(testStart, testStart+hour, "again")
+	s.Observe(sp, Observation{At: testStart + 9*second, Refused: true, RetryAt: testStart + minute, Reason: "Ü", Job: math.MaxInt64}, 0.3)
 	s.Book(Booking{At: testStart + 10*second, Expires: testStart + 20*second, Cost: 8, Priority: -3, Holder: math.MaxUint64})
 	return s
 }

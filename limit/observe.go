@@ -10,6 +10,7 @@ type Observation struct {
 	RetryAt Instant       // when it said to come back; 0: it did not
 	Reason  string        // shown to people while the pause lasts
 	Latency time.Duration // of the call; kept for later use, the state does not learn from it yet
+	Job     int64         // whose call it was; 0: nobody's. Remembered of a refusal, for people
 }
 
 const (
@@ -37,6 +38,7 @@ func (s *State) Observe(sp Spec, o Observation, random float64) {
 		s.succeeded(sp, at, slot)
 		return
 	}
+	s.refused.add(at)
 	paused := s.api.until > at
 	first := !paused && (s.episode == 0 || slot > s.episode)
 	until := Instant(0)
@@ -48,7 +50,12 @@ func (s *State) Observe(sp Spec, o Observation, random float64) {
 		s.backoffs = min(s.backoffs+1, 16)
 	}
 	if until = min(until, maxInstant); until > at && (!paused || until > s.api.until) {
-		s.api = pause{until, cleanReason(o.Reason)}
+		since := at
+		if paused {
+			since = s.api.since
+		}
+		s.api = pause{until, cleanReason(o.Reason), since}
+		s.refused.cause = Refusal{At: at, Job: max(0, o.Job)}
 	}
 	if first {
 		if s.episode == 0 || s.lastSuccess > s.episode {

@@ -143,14 +143,14 @@ func TestPersonsPauseIsKeptApart(t *testing.T) {
 	sp := mustParse(t, "5/s")
 	now := testStart
 	refuse(&s, sp, now, now, now+minute, 0)
-	s.PauseByPerson(now+second, "deploy")
+	s.PauseByPerson(now, now+second, "deploy")
 	if until, byPerson, reason := s.Paused(now); until != now+minute || !byPerson || reason != "deploy" {
 		t.Fatalf("%d %v %q", until-now, byPerson, reason)
 	}
 	if until, byPerson, _ := s.Paused(now + 2*second); until != now+minute || byPerson {
 		t.Fatalf("after the person's pause: %d %v", until-now, byPerson)
 	}
-	s.PauseByPerson(Never, strings.Repeat("ü\x00\xff", 500))
+	s.PauseByPerson(testStart, Never, strings.Repeat("ü\x00\xff", 500))
 	until, _, reason := s.Paused(now)
 	if until != Never || len(reason) > maxReason || !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
 		t.Fatalf("until %d, reason %q", until, reason)

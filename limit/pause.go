@@ -16,15 +16,17 @@ const (
 type pause struct {
 	until  Instant // 0: none
 	reason string
+	since  Instant // when it began; 0: not known
 }
 
-// PauseByPerson pauses the limit until an instant, or until Resume if that is
-// Never. It replaces an earlier pause by a person and leaves the API's alone.
-func (s *State) PauseByPerson(until Instant, reason string) {
+// PauseByPerson pauses the limit from now until an instant, or until Resume if
+// that is Never. It replaces an earlier pause by a person and leaves the API's
+// alone.
+func (s *State) PauseByPerson(now, until Instant, reason string) {
 	if until != Never {
 		until = clampInstant(until)
 	}
-	s.person = pause{until, cleanReason(reason)}
+	s.person = pause{until, cleanReason(reason), clampInstant(now)}
 }
 
 // Resume ends the pauses of a person and of the API. What the spec says stays.

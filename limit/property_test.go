@@ -124,7 +124,7 @@ func TestNeverOverTheLimit(t *testing.T) {
 				}
 				s.Observe(sp, o, rapid.Float64Range(0, 0.999).Draw(t, "random"))
 			case 4:
-				s.PauseByPerson(now+drawStep(t), "")
+				s.PauseByPerson(now, now+drawStep(t), "")
 			case 5:
 				s.Resume()
 			case 6:
@@ -350,7 +350,7 @@ func TestWildValues(t *testing.T) {
 			case 3:
 				s.Book(Booking{At: now, Expires: wild.Draw(t, "expires"), Cost: a.Cost, Priority: a.Priority, Holder: a.Holder})
 			case 4:
-				s.PauseByPerson(now, "x")
+				s.PauseByPerson(now, now, "x")
 			case 5:
 				s = reload(t, &s)
 			case 6:

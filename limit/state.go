@@ -25,6 +25,7 @@ type State struct {
 
 	api, person pause
 	booking     Booking // none if Expires is 0
+	refused     refusals
 }
 
 // Ask is a wish to start one call.
@@ -38,6 +39,7 @@ type Ask struct {
 func (s *State) Clone() State {
 	c := *s
 	c.log.charges = slices.Clone(s.log.charges)
+	c.refused.log = slices.Clone(s.refused.log)
 	return c
 }
 
@@ -166,6 +168,7 @@ func (s *State) repair(now Instant) {
 		s.episode = 0
 	}
 	s.quietSince = min(s.quietSince, now)
+	s.refused.forget(far)
 	s.lastSuccess = min(s.lastSuccess, now)
 	if s.api.until > far+maxAPIPause {
 		s.api = pause{}

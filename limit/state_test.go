@@ -95,8 +95,8 @@ func TestWhy(t *testing.T) {
 		{"5/s", func(s *State, sp Spec) {}, 6, TooCostly},
 		{"1 in flight", func(s *State, sp Spec) { s.Take(sp, Ask{Cost: 1}, testStart) }, 1, Full},
 		{"paused", func(s *State, sp Spec) {}, 1, PausedBySpec},
-		{"5/s", func(s *State, sp Spec) { s.PauseByPerson(Never, "") }, 1, PausedByPerson},
-		{"5/s", func(s *State, sp Spec) { s.PauseByPerson(testStart+1, "") }, 1, PausedByPerson},
+		{"5/s", func(s *State, sp Spec) { s.PauseByPerson(testStart, Never, "") }, 1, PausedByPerson},
+		{"5/s", func(s *State, sp Spec) { s.PauseByPerson(testStart, testStart+1, "") }, 1, PausedByPerson},
 		{"unlimited", func(s *State, sp Spec) { s.Observe(sp, Observation{At: testStart, Refused: true}, 0) }, 1, PausedByAPI},
 		{"5/s", func(s *State, sp Spec) {
 			s.Book(Booking{At: testStart, Expires: testStart + second, Cost: 5, Priority: 5, Holder: 9})
@@ -219,9 +219,9 @@ func TestIdle(t *testing.T) {
 		"in flight":         {func(s *State) { s.Take(sp, Ask{}, testStart) }, 2 * hour, false},
 		"within the window": {func(s *State) { s.Take(sp, Ask{}, testStart); s.Release(sp, 1, testStart, testStart, false) }, hour, false},
 		"beyond it":         {func(s *State) { s.Take(sp, Ask{}, testStart); s.Release(sp, 1, testStart, testStart, false) }, hour + second, true},
-		"paused":            {func(s *State) { s.PauseByPerson(Never, "") }, 2 * hour, false},
-		"pause lapsed":      {func(s *State) { s.PauseByPerson(testStart+hour, "") }, 2 * hour, true},
-		"resumed":           {func(s *State) { s.PauseByPerson(Never, ""); s.Resume() }, 2 * hour, false},
+		"paused":            {func(s *State) { s.PauseByPerson(testStart, Never, "") }, 2 * hour, false},
+		"pause lapsed":      {func(s *State) { s.PauseByPerson(testStart, testStart+hour, "") }, 2 * hour, true},
+		"resumed":           {func(s *State) { s.PauseByPerson(testStart, Never, ""); s.Resume() }, 2 * hour, false},
 		"booked":            {func(s *State) { s.Book(Booking{At: testStart, Expires: testStart + 3*hour}) }, 2 * hour, false},
 	} {
 		var s State

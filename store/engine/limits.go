@@ -82,16 +82,16 @@ func (s *Store) ResetLimit(ctx context.Context, name string) error {
 
 // PauseLimit stops a limit until the instant.
 func (s *Store) PauseLimit(ctx context.Context, name string, until int64, reason string) error {
-	return s.change(ctx, name, func(l *loadedLimit) { l.State.PauseByPerson(until, clean(reason)) })
+	return s.change(ctx, name, func(l *loadedLimit, now int64) { l.State.PauseByPerson(now, until, clean(reason)) })
 }
 
 // ResumeLimit lifts a person's pause and the API's.
 func (s *Store) ResumeLimit(ctx context.Context, name string) error {
-	return s.change(ctx, name, func(l *loadedLimit) { l.State.Resume() })
+	return s.change(ctx, name, func(l *loadedLimit, _ int64) { l.State.Resume() })
 }
 
 // change changes one limit's state and lets its gates look again.
-func (s *Store) change(ctx context.Context, name string, fn func(*loadedLimit)) error {
+func (s *Store) change(ctx context.Context, name string, fn func(l *loadedLimit, now int64)) error {
 	if strings.HasSuffix(name, "/*") {
 		return fmt.Errorf("limit %q is a pattern: name one of its keys, or set the pattern to \"paused\"", name)
 	}
@@ -104,13 +104,13 @@ func (s *Store) change(ctx context.Context, name string, fn func(*loadedLimit)) 
 		if !l.Known {
 			return unknownLimit(tx, name)
 		}
-		fn(l)
-		l.changed = true
-		if err := ls.save(); err != nil {
-			return err
-		}
 		now, err := tx.Now()
 		if err != nil {
+			return err
+		}
+		fn(l, now)
+		l.changed = true
+		if err := ls.save(); err != nil {
 			return err
 		}
 		return tx.WakeGates(name, now)
