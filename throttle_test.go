@@ -218,3 +218,42 @@ func TestObserve(t *testing.T) {
 		}
 	})
 }
+
+// A start that comes too late for its slot is given back, with its permit; but
+// a store that is always slow does not stand still.
+func TestLateStarts(t *testing.T) {
+	for name, slowClaims := range map[string]int{"once": 1, "always": 1000} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				f := &faulty{Store: memory.New(memory.Options{})}
+				slow := 0
+				f.claim = func(before bool) error { // only fetch claims
+					if !before && slow < slowClaims {
+						slow++
+						<-time.After(70 * time.Millisecond) // longer than a slot lies ahead and stays good
+					}
+					return nil
+				}
+				c := clientOver(t, f, penstock.Config{Limits: map[string]string{"api": "2/s"}})
+				returned := 0
+				handle(t, c, "call", penstock.Kind{Limits: penstock.Draws("api")}, func(context.Context, *penstock.Job[int]) error { return nil })
+				id := enqueue(t, c, "call", 1)
+				drain(t, c, penstock.WorkOptions{OnEnd: func(e *penstock.End) {
+					if e.Outcome == store.OutcomeReturned {
+						returned++
+					}
+				}})
+				if j := wantState(t, c, id, store.Done, ""); j.Starts != 1 || j.Attempts != 0 {
+					t.Errorf("%d starts, %d attempts", j.Starts, j.Attempts)
+				}
+				if name == "once" && returned != 1 || returned == 0 || returned > 10 {
+					t.Errorf("given back %d times", returned)
+				}
+				info, err := c.LimitByName(t.Context(), "api")
+				if err != nil || info.State.Used(time.Minute, time.Now().UnixMicro()) != 1 {
+					t.Errorf("used %d permits for one call, error %v", info.State.Used(time.Minute, time.Now().UnixMicro()), err)
+				}
+			})
+		})
+	}
+}
