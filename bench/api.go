@@ -81,6 +81,7 @@ type showing struct {
 	Seconds                  float64 // first to last accepted call
 	Paused                   float64 // seconds of it that refusals had asked to wait
 	Rate                     float64 // accepted calls per second that was not paused
+	Gross                    float64 // accepted calls per second
 	Fullest                  int     // the fullest window
 }
 
@@ -106,6 +107,7 @@ func (a *strictAPI) show() (showing, error) {
 	a.mu.Unlock()
 	s.Seconds, s.Paused = (last - first).Seconds(), paused.Seconds()
 	s.Rate = float64(s.Accepted-1) / (last - first - paused).Seconds()
+	s.Gross = float64(s.Accepted-1) / s.Seconds
 	return s, nil
 }
 

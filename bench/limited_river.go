@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -16,8 +17,9 @@ import (
 // riverLimitedStep is one of three processes with River on one file. As River
 // has no limits over processes, the handler asks a limiter in the same file and
 // snoozes the job until it says; so it does when the API refuses the call.
-var riverLimitedStep = newStep("limited-river", func(ctx context.Context, a limitedArgs) (struct{}, error) {
-	none := struct{}{}
+var riverLimitedStep = newStep("limited-river", func(ctx context.Context, a limitedArgs) (int64, error) {
+	const none = 0
+	var starts atomic.Int64
 	q, err := openRiver(ctx, a.Path)
 	if err != nil {
 		return none, err
@@ -34,6 +36,7 @@ var riverLimitedStep = newStep("limited-river", func(ctx context.Context, a limi
 	ended := make(chan error, 1)
 	go func() {
 		ended <- q.workWith(ctx, 20, func(job *river.Job[riverArgs]) error {
+			starts.Add(1)
 			wait, err := q.permit(ctx, a.PerSecond)
 			if err != nil {
 				return err
@@ -55,7 +58,7 @@ var riverLimitedStep = newStep("limited-river", func(ctx context.Context, a limi
 			return none, err
 		}
 		if left == 0 {
-			return none, nil
+			return starts.Load(), nil
 		}
 		select {
 		case err := <-ended:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstockhq/penstock"
@@ -18,9 +19,11 @@ type limitedArgs struct {
 	Jobs      int // to enqueue first; none: work
 }
 
-// limitedStep is one of the processes: it makes calls until none is left.
-var limitedStep = newStep("limited", func(ctx context.Context, a limitedArgs) (struct{}, error) {
-	none := struct{}{}
+// limitedStep is one of the processes: it makes calls until none is left, and
+// returns how many handlers it started.
+var limitedStep = newStep("limited", func(ctx context.Context, a limitedArgs) (int64, error) {
+	const none = 0
+	var starts atomic.Int64
 	c, err := penstock.Open(ctx, a.Path, penstock.Config{Logger: quiet, Limits: map[string]string{"api": fmt.Sprintf("%d/s", a.PerSecond)}})
 	if err != nil {
 		return none, err
@@ -37,6 +40,7 @@ var limitedStep = newStep("limited", func(ctx context.Context, a limitedArgs) (s
 	}
 	hc := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 20}}
 	err = penstock.Handle(c, "call", func(ctx context.Context, job *penstock.Job[[]byte]) error {
+		starts.Add(1)
 		return call(ctx, hc, fmt.Sprintf("%s/call/%d", a.URL, job.ID))
 	}, penstock.Kind{})
 	if err != nil {
@@ -45,7 +49,7 @@ var limitedStep = newStep("limited", func(ctx context.Context, a limitedArgs) (s
 	if err := c.Work(ctx, penstock.WorkOptions{Concurrency: 20, Drain: true}); err != nil {
 		return none, err
 	}
-	return none, c.Close()
+	return starts.Load(), c.Close()
 })
 
 // call makes one call, and says what a refusal asks for.
@@ -119,8 +123,8 @@ func limitedScenario(ctx context.Context, l *lab) error {
 	return nil
 }
 
-func limitedCase(ctx context.Context, l *lab, round int, worker step[limitedArgs, struct{}], name string, algorithm apisim.Algorithm, perSecond, jobs int) error {
-	s, cpu, err := limitedOnce(ctx, l, worker, apisim.Config{
+func limitedCase(ctx context.Context, l *lab, round int, worker step[limitedArgs, int64], name string, algorithm apisim.Algorithm, perSecond, jobs int) error {
+	s, starts, cpu, err := limitedOnce(ctx, l, worker, apisim.Config{
 		Algorithm: algorithm, Limit: perSecond, RetryAfter: apisim.RetryAfterSeconds,
 		Latency: 20 * time.Millisecond, JitterMean: 10 * time.Millisecond, Seed: uint64(round + 1),
 	}, jobs)
@@ -128,9 +132,13 @@ func limitedCase(ctx context.Context, l *lab, round int, worker step[limitedArgs
 		return err
 	}
 	share := 100 * s.Rate / float64(perSecond)
+	if worker == riverLimitedStep { // a refusal holds up its own job only
+		share = 100 * s.Gross / float64(perSecond)
+	}
 	l.add(name+": share of the limit", "%", share)
 	l.add(name+": refused", "%", 100*float64(s.Refused)/float64(s.Calls))
 	l.add(name+": calls per job", "", float64(s.Calls)/float64(jobs))
+	l.add(name+": handler starts per job", "", float64(starts)/float64(jobs))
 	l.add(name+": seconds", "s", s.Seconds)
 	l.add(name+": of these paused", "s", s.Paused)
 	l.add(name+": CPU of the three", "s", cpu.Seconds())
@@ -139,31 +147,31 @@ func limitedCase(ctx context.Context, l *lab, round int, worker step[limitedArgs
 	return nil
 }
 
-func limitedOnce(ctx context.Context, l *lab, worker step[limitedArgs, struct{}], c apisim.Config, jobs int) (s showing, cpu time.Duration, err error) {
+func limitedOnce(ctx context.Context, l *lab, worker step[limitedArgs, int64], c apisim.Config, jobs int) (s showing, starts int64, cpu time.Duration, err error) {
 	path, err := l.path("jobs.db")
 	if err != nil {
-		return s, 0, err
+		return s, 0, 0, err
 	}
 	defer l.forget(path)
 	api, err := serve(ctx, c)
 	if err != nil {
-		return s, 0, err
+		return s, 0, 0, err
 	}
 	defer api.close()
 	args := limitedArgs{Path: path, URL: api.url, PerSecond: c.Limit, Jobs: jobs}
 	if _, _, err := worker.run(ctx, l, args); err != nil {
-		return s, 0, err
+		return s, 0, 0, err
 	}
 	args.Jobs = 0
-	uses, err := together(ctx, l, worker, []limitedArgs{args, args, args}, nil)
+	uses, err := together(ctx, l, worker, []limitedArgs{args, args, args}, func(n int64) { starts += n })
 	if err != nil {
-		return s, 0, err
+		return s, 0, 0, err
 	}
 	for _, u := range uses {
 		cpu += u.CPU
 	}
 	s, err = api.show()
-	return s, cpu, err
+	return s, starts, cpu, err
 }
 
 // together runs a step in one process per args, at the same time; each gets the
