@@ -78,9 +78,10 @@ const (
 	OutcomeReturned          // the handler is known never to have begun
 	OutcomeLost              // the worker vanished; only a store sets it
 	OutcomeDiscarded         // ended, and nothing is kept of the job
+	OutcomeReplayed          // no end: put back in line by a person; only a store writes it
 )
 
-var outcomeNames = [...]string{"", "done", "retry", "throttled", "dead", "snoozed", "cancelled", "returned", "lost", "discarded"}
+var outcomeNames = [...]string{"", "done", "retry", "throttled", "dead", "snoozed", "cancelled", "returned", "lost", "discarded", "replayed"}
 
 // String returns the outcome's lower-case name.
 func (o Outcome) String() string {

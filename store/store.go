@@ -328,11 +328,11 @@ type Inspector interface {
 	// Cancel ends a waiting job and asks a running one to stop. It returns the
 	// state after the call: Cancelled, Running (asked), or the end it had before.
 	Cancel(ctx context.Context, id int64) (State, error)
-	// Replay puts ended jobs back in line with fresh attempts, at the instant
-	// given (0: now), with a new idempotency key where newKey returns one.
-	// Jobs that are not dead or cancelled are left alone. The errors are by
-	// position: nil, ErrNotFound, ErrUniqueTaken or a plain refusal.
-	Replay(ctx context.Context, ids []int64, at int64, newKey func() string) ([]error, error)
+	// Replay puts ended jobs back in line with fresh attempts. due says by position
+	// when (0: now); nil: all now. newKey, if it is not nil, returns a new
+	// idempotency key for each. Jobs that are not dead or cancelled are left alone.
+	// The errors are by position: nil, ErrNotFound, ErrUniqueTaken or a plain refusal.
+	Replay(ctx context.Context, ids, due []int64, newKey func() string) ([]error, error)
 	// Discard removes ended jobs for good; errors by position.
 	Discard(ctx context.Context, ids []int64) ([]error, error)
 	// Prune removes done and cancelled jobs that ended before the instant, at

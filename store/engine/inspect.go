@@ -94,7 +94,10 @@ func (s *Store) Cancel(ctx context.Context, id int64) (state store.State, err er
 }
 
 // Replay puts dead or cancelled jobs back in line with fresh attempts.
-func (s *Store) Replay(ctx context.Context, ids []int64, at int64, newKey func() string) (errs []error, err error) {
+func (s *Store) Replay(ctx context.Context, ids, due []int64, newKey func() string) (errs []error, err error) {
+	if due != nil && len(due) != len(ids) {
+		return nil, fmt.Errorf("replay: expected an instant for each of %d jobs, got %d", len(ids), len(due))
+	}
 	err = s.db.Update(ctx, func(tx Tx) error {
 		errs = make([]error, len(ids))
 		now, err := tx.Now()
@@ -118,7 +121,11 @@ func (s *Store) Replay(ctx context.Context, ids []int64, at int64, newKey func()
 				continue
 			}
 			seen[j.ID] = true
-			if errs[i], err = replay(tx, j, max(at, now), now, newKey); err != nil {
+			at := now
+			if due != nil {
+				at = min(max(at, due[i]), MaxInstant)
+			}
+			if errs[i], err = replay(tx, j, at, now, newKey); err != nil {
 				return err
 			}
 		}
@@ -156,6 +163,10 @@ func replay(tx Tx, j *Job, at, now int64, newKey func() string) (refused, err er
 		if err := renewKey(tx, j.ID, newKey()); err != nil {
 			return nil, err
 		}
+	}
+	e := ender{tx: tx, now: now}
+	if err := e.event(j, store.Event{Outcome: store.OutcomeReplayed, NextAt: at}); err != nil {
+		return nil, err
 	}
 	*j = Job{ID: j.ID, Lane: l.ID, State: store.Waiting, At: at, EnqueuedAt: j.EnqueuedAt, ExpiresAt: j.ExpiresAt,
 		Unique: j.Unique, Run: j.Run, Ref: j.Ref, Starts: j.Starts, Throttles: j.Throttles, Events: j.Events}

@@ -235,7 +235,8 @@ type Tx interface {
 	DropJobs(ids []int64) error
 	// EndJobs moves jobs from the hot rows to the ended ones.
 	EndJobs(jobs []*Job) error
-	// EndedJobs returns ended jobs by id; missing ones are nil, order as ids.
+	// EndedJobs returns ended jobs by id, without results; missing ones are nil,
+	// order as ids.
 	EndedJobs(ids []int64) ([]*Job, error)
 	// UnendJobs moves ended jobs back to the hot rows, with the columns given.
 	UnendJobs(jobs []*Job) error
@@ -294,7 +295,7 @@ type Tx interface {
 	QueueInfos(now int64) ([]store.QueueInfo, error)
 	// CountRun counts a run's visible jobs by state.
 	CountRun(run string) (map[store.State]int64, error)
-	// Find returns jobs that match the filter, hot and ended, by id, with their
-	// bands filled in; staged jobs are never found.
+	// Find returns jobs that match the filter, hot and ended, by id; with results if
+	// it asks for bodies. Staged jobs are never found.
 	Find(f store.Filter) ([]*Job, error)
 }

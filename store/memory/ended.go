@@ -25,7 +25,15 @@ func (t *tx) EndJobs(jobs []*engine.Job) error {
 	return nil
 }
 
-func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) { return pick(t.ended, ids), nil }
+func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) {
+	jobs := pick(t.ended, ids)
+	for _, j := range jobs {
+		if j != nil {
+			j.Result = nil
+		}
+	}
+	return jobs, nil
+}
 
 func (t *tx) UnendJobs(jobs []*engine.Job) error {
 	if err := t.mayWrite(); err != nil {

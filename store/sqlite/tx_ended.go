@@ -9,7 +9,11 @@ import (
 	"github.com/penstockhq/penstock/store/engine"
 )
 
-const endedColumns = waitingColumns + `, j.finished_at, j.reason, j.result`
+const (
+	endedColumns = waitingColumns + `, j.finished_at, j.reason, j.result`
+	// Results may be large: they are read only where they are asked for.
+	endedColumnsBare = waitingColumns + `, j.finished_at, j.reason, NULL`
+)
 
 func readEnded(r row) (*engine.Job, error) {
 	j, err := readJob(r[:13])
@@ -81,7 +85,7 @@ func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) {
 	return inOrder(ids, jobs), err
 }
 
-const sqlEndedJobs = `SELECT ` + endedColumns + ` FROM json_each(?) e CROSS JOIN penstock_ended j ON j.id = e.value`
+const sqlEndedJobs = `SELECT ` + endedColumnsBare + ` FROM json_each(?) e CROSS JOIN penstock_ended j ON j.id = e.value`
 
 func (t *tx) UnendJobs(jobs []*engine.Job) error {
 	ids := make([]int64, len(jobs))

@@ -27,7 +27,11 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 		jobs = found
 	}
 	if len(ended) > 0 {
-		sql, args := findQuery(f, ended, `SELECT `+endedColumns+` FROM penstock_ended j`, `j.finished_at`)
+		columns := endedColumnsBare
+		if f.Bodies {
+			columns = endedColumns
+		}
+		sql, args := findQuery(f, ended, `SELECT `+columns+` FROM penstock_ended j`, `j.finished_at`)
 		found, err := t.listJobs(readEnded, sql, args...)
 		if err != nil {
 			return nil, err
