@@ -293,12 +293,12 @@ func (c *claim) nextAt() (int64, error) {
 	for i, b := range c.bands {
 		ids[i] = b.ID
 	}
-	next, err := c.tx.NextSleeper(nil)
+	if len(ids) == 0 {
+		return Empty, nil
+	}
+	next, err := c.tx.NextSleeper(ids)
 	if err != nil {
 		return 0, err
-	}
-	if len(ids) == 0 {
-		return next, nil
 	}
 	gate, err := c.tx.NextGate(ids, c.horizonAt())
 	if err != nil {
