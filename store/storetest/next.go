@@ -135,21 +135,21 @@ func testNextEarliest(e *env) {
 func testNextManyLanes(e *env) {
 	e.limit("shop/*", "1 in flight")
 	var jobs []store.NewJob
-	for i := range 400 {
+	for i := range 200 {
 		jobs = append(jobs, job(draw(fmt.Sprint("shop/", i), 1)), job(draw(fmt.Sprint("shop/", i), 1)),
 			job(group(fmt.Sprint(i)), at(Epoch+int64(1_000_000+i))))
 	}
 	e.insert(jobs...)
 	w := e.worker("w")
-	if got := e.take(w); len(got) != 400 {
-		e.Fatalf("%d jobs of 400 keys", len(got))
+	if got := e.take(w); len(got) != 200 {
+		e.Fatalf("%d jobs of 200 keys", len(got))
 	}
 	if next := e.claim(w).NextAt; next != Epoch+1_000_000 {
 		e.Errorf("next at %s, expected in a second", e.when(next))
 	}
 	e.clock.Advance(2 * time.Second)
-	if got := e.take(w); len(got) != 400 {
-		e.Errorf("%d of 400 sleeping lanes woke", len(got))
+	if got := e.take(w); len(got) != 200 {
+		e.Errorf("%d of 200 sleeping lanes woke", len(got))
 	}
 	if next := e.claim(w).NextAt; next != limit.Never {
 		e.Errorf("next at %s, expected never", e.when(next))
