@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"time"
+	"maps"
+	"slices"
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/httpcall"
@@ -68,45 +70,54 @@ func drawsOf(c *batch.Call, host string) []penstock.Draw {
 // line is written does not matter: the order of its fields, spaces, what it says
 // that would be so anyway.
 func contentHash(r httpcall.Request, c *batch.Call, draws []penstock.Draw) (string, error) {
-	switch {
-	case r.Method != "":
-	case len(r.Body) > 0:
-		r.Method = "POST"
-	default:
-		r.Method = "GET"
-	}
+	method, body := r.Method, bytes.Buffer{}
 	if len(r.Body) > 0 {
-		var b bytes.Buffer
-		if err := json.Compact(&b, r.Body); err != nil {
+		if err := json.Compact(&body, r.Body); err != nil {
 			return "", err
 		}
-		r.Body = b.Bytes()
 	}
-	payload, err := r.Payload()
-	if err != nil {
-		return "", err
+	switch {
+	case method != "":
+	case body.Len() > 0:
+		method = "POST"
+	default:
+		method = "GET"
 	}
-	how, err := json.Marshal(struct {
-		Draws        []penstock.Draw
-		Queue, Group string
-		Priority     int
-		Delay        time.Duration
-		RunAt        int64
-		ExpiresAt    int64
-		Timeout      time.Duration
-		Attempts     int
-		Key          string
-		AtMostOnce   bool
-	}{
-		draws, cmp.Or(c.Queue, penstock.DefaultQueue), c.Group, cmp.Or(c.Priority, penstock.DefaultPriority), c.Delay, penstock.Micros(c.RunAt), penstock.Micros(c.ExpiresAt),
-		c.Timeout, c.Attempts, c.IdempotencyKey, c.AtMostOnce,
-	})
-	if err != nil {
-		return "", err
+	d := digest{make([]byte, 0, 512)}
+	d.text("1") // the version of what is hashed
+	d.text(method, r.URL, body.String())
+	d.number(int64(len(r.Headers)))
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		d.text(name, r.Headers[name])
 	}
-	h := sha256.New()
-	fmt.Fprintf(h, "1 %d ", len(payload)) // the version of what is hashed
-	h.Write(payload)
-	h.Write(how)
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:15]), nil
+	d.number(int64(len(draws)))
+	for _, draw := range draws {
+		d.text(draw.Limit)
+		d.number(draw.Cost)
+	}
+	d.text(cmp.Or(c.Queue, penstock.DefaultQueue), c.Group, c.IdempotencyKey)
+	d.number(int64(cmp.Or(c.Priority, penstock.DefaultPriority)), int64(c.Delay), penstock.Micros(c.RunAt),
+		penstock.Micros(c.ExpiresAt), int64(c.Timeout), int64(c.Attempts))
+	if c.AtMostOnce {
+		d.number(1)
+	}
+	sum := sha256.Sum256(d.parts)
+	return base64.RawURLEncoding.EncodeToString(sum[:15]), nil
+}
+
+// digest gathers parts so that no two lists of parts look alike: each text has
+// its length before it.
+type digest struct{ parts []byte }
+
+func (d *digest) text(parts ...string) {
+	for _, p := range parts {
+		d.number(int64(len(p)))
+		d.parts = append(d.parts, p...)
+	}
+}
+
+func (d *digest) number(parts ...int64) {
+	for _, n := range parts {
+		d.parts = binary.BigEndian.AppendUint64(d.parts, uint64(n))
+	}
 }

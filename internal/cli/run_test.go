@@ -179,3 +179,56 @@ func TestUsageErrorsExitWithTwoAndAHint(t *testing.T) {
 		}
 	}
 }
+
+// Two processes may work on one run: each call is made once, and each process
+// leaves all results in its own file. They do not share one.
+func TestTwoProcessesWorkOnOneRun(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	write(t, dir, "calls.jsonl", calls(a, 40)...)
+	args := []string{"run", "calls.jsonl", "--limit", "6 in flight", "--concurrency", "3", "--json"}
+	a.holdAll()
+	one := begin(t, dir, nil, append(args, "--out", "one.out")...)
+	a.await(t, 3)
+	two := begin(t, dir, nil, append(args, "--out", "two.out")...)
+	a.await(t, 6) // both are at work
+	penstock(t, dir, append(args, "--out", "one.out")...).exits(2).says("another process is writing it")
+	a.release()
+	one.wait()
+	two.wait()
+	for _, c := range []*command{one, two} {
+		c.exits(0).reports(map[string]int{"total": 40, "done": 40})
+	}
+	if n := len(a.Log()); n != 40 {
+		t.Errorf("%d calls, expected 40", n)
+	}
+	for _, out := range []string{"one.out", "two.out"} {
+		if n := len(results(t, filepath.Join(dir, out))); n != 40 {
+			t.Errorf("%s has %d results, expected 40", out, n)
+		}
+	}
+}
+
+// An API that says "not now" holds up its calls, and spends none of their
+// attempts.
+func TestRefusalsAreNoFailures(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{Algorithm: apisim.Fixed, Limit: 5, RetryAfter: apisim.RetryAfterExact})
+	write(t, dir, "calls.jsonl", calls(a, 12)...)
+	c := penstock(t, dir, "run", "calls.jsonl", "--limit", "1000/s", "--attempts", "1", "--out", "out.jsonl", "--json").exits(0)
+	c.reports(map[string]int{"done": 12, "dead": 0})
+	r := c.report()
+	if r["refused"].(float64) < 1 || r["starts"] != r["refused"].(float64)+12 {
+		t.Errorf("report: %s", &c.stdout)
+	}
+	throttled := 0.0
+	for _, line := range results(t, filepath.Join(dir, "out.jsonl")) {
+		throttled += line["throttled"].(float64)
+		if line["attempts"] != 1.0 {
+			t.Errorf("attempts: %v", line)
+		}
+	}
+	if throttled != r["refused"] {
+		t.Errorf("%v starts were throttled by the results, %v refused by the report", throttled, r["refused"])
+	}
+}

@@ -28,6 +28,7 @@ type watcher struct {
 
 	limits []penstock.LimitInfo
 	ill    time.Time // since when the store has been failing; zero: it works
+	what   error     // what it says
 }
 
 // watch runs until ctx ends. It calls giveUp if the store has failed for too long.
@@ -95,6 +96,7 @@ func (w *watcher) health(ctx context.Context) error {
 	case w.ill.IsZero():
 		w.ill = time.Now()
 	}
+	w.what = err
 	if time.Since(w.ill) < illMost {
 		return nil
 	}
@@ -124,7 +126,7 @@ func (w *watcher) snapshot(now time.Time) progress.Snapshot {
 		s.Why = "no call is due yet, or each waits for its limit"
 	}
 	if !w.ill.IsZero() {
-		s.Why = "the database does not answer"
+		s.Why = "the database fails: " + oneLine(w.what).Error()
 	}
 	if s.Rate > 0 && s.Waiting > 0 {
 		s.Left = time.Duration(float64(s.Total-s.Ended()) / s.Rate * float64(time.Second))
