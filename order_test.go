@@ -237,3 +237,33 @@ func TestK3_CancelMatchesWhatHappened(t *testing.T) {
 		}
 	})
 }
+
+// TestK3_RunningHandlerHears: a running job gets its stop signal within a
+// stated time, and is not run again.
+func TestK3_RunningHandlerHears(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := newClient(t, penstock.Config{})
+		var heard time.Time
+		handle(t, c, "k", penstock.Kind{Timeout: -1}, func(ctx context.Context, _ *penstock.Job[int]) error {
+			<-ctx.Done()
+			if heard = time.Now(); !errors.Is(context.Cause(ctx), penstock.ErrCancelled) {
+				t.Errorf("cause %v", context.Cause(ctx))
+			}
+			return ctx.Err()
+		})
+		id := enqueue(t, c, "k", 1)
+		working(t, c, penstock.WorkOptions{})
+		pass(time.Second)
+		asked := time.Now()
+		if s, err := c.Cancel(t.Context(), id); err != nil || s != store.Running {
+			t.Fatalf("cancel said %v, error %v", s, err)
+		}
+		pass(10 * time.Second)
+		if d := heard.Sub(asked); heard.IsZero() || d > time.Second {
+			t.Errorf("the handler heard of it after %v", d)
+		}
+		if j := wantState(t, c, id, store.Cancelled, ""); j.Starts != 1 {
+			t.Errorf("%d starts", j.Starts)
+		}
+	})
+}
