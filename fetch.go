@@ -215,6 +215,16 @@ func (w *worker) drained(ctx context.Context) time.Duration {
 			filters = append(filters, f)
 		}
 	}
+	if len(w.o.Queues) > 0 {
+		all := filters
+		filters = nil
+		for _, f := range all {
+			for _, q := range w.o.Queues {
+				f.Queue = q.Name
+				filters = append(filters, f)
+			}
+		}
+	}
 	for _, f := range filters {
 		jobs, err := w.st.Jobs(ctx, f)
 		switch {

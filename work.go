@@ -40,7 +40,8 @@ type WorkOptions struct {
 	// Run has only jobs of this run started.
 	Run string
 	// Drain has Work return when no job is left, waiting or running anywhere, of
-	// the run, or, without one, of the kinds that have handlers.
+	// the run, or, without one, of the kinds that have handlers, in the queues
+	// that are served.
 	Drain bool
 	// OnStart and OnEnd are told of each start, from many goroutines at a time;
 	// they must be quick. OnEnd comes when the outcome is stored.

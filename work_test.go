@@ -36,6 +36,23 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// A worker that serves some queues only does not wait for the others.
+func TestDrainOfSomeQueues(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := newClient(t, penstock.Config{})
+		handle(t, c, "sms", penstock.Kind{}, func(context.Context, *penstock.Job[message]) error { return nil })
+		high := enqueue(t, c, "sms", message{}, penstock.Queue("high"), penstock.Delay(time.Minute))
+		low := enqueue(t, c, "sms", message{}, penstock.Queue("low"))
+		begun := time.Now()
+		drain(t, c, penstock.WorkOptions{Queues: []penstock.WorkQueue{{Name: "high"}, {Name: "other"}}})
+		if d := time.Since(begun); d < time.Minute || d > 2*time.Minute {
+			t.Errorf("drained after %v, want a minute", d)
+		}
+		wantState(t, c, high, store.Done, "")
+		wantState(t, c, low, store.Waiting, "")
+	})
+}
+
 func TestRetriesThenDead(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var deadJob penstock.JobInfo
