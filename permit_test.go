@@ -81,6 +81,9 @@ func TestAcquireGivesUp(t *testing.T) {
 		if _, err := c.Acquire(ctx, penstock.Draws("one")...); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
+		if jobs, err := c.Jobs(t.Context(), penstock.Filter{States: []penstock.State{penstock.Waiting, penstock.Cancelled}}); err != nil || len(jobs) != 0 {
+			t.Errorf("%d wishes are left after giving up, error %v", len(jobs), err)
+		}
 		if err := held.Release(t.Context()); err != nil {
 			t.Error(err)
 		}

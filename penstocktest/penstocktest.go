@@ -93,7 +93,11 @@ func Run(tb testing.TB, c *penstock.Client, kind string, payload any, opts ...pe
 	case end = <-ends:
 		err = <-ended
 	case err = <-ended:
-		tb.Fatalf("penstocktest: the job of kind %q was not started: %v", kind, err)
+		select {
+		case end = <-ends: // both came at once
+		default:
+			tb.Fatalf("penstocktest: the job of kind %q was not started: %v", kind, err)
+		}
 	}
 	if err != nil {
 		tb.Fatalf("penstocktest: %v", err)
