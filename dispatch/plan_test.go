@@ -252,6 +252,32 @@ func TestCostlyHeadIsNotStarved(t *testing.T) {
 	}
 }
 
+// A job that draws on a busy limit and on a slow one is not starved on the busy
+// one by jobs that draw on that alone: it books one instant in both.
+func TestJobOfSeveralLimitsIsNotStarved(t *testing.T) {
+	busy, slow := &limit.State{}, &limit.State{}
+	busySpec, _ := limit.Parse("10/s burst 1")
+	slowSpec, _ := limit.Parse("1/s burst 1")
+	now, both := t0, 0
+	for step := range 1000 { // 10 s
+		p := &picture{Picture{Now: now, Places: 10, QueueMax: map[string]int{}, Limits: map[string]*Limit{
+			"busy": {Spec: busySpec, State: busy}, "slow": {Spec: slowSpec, State: slow}}}}
+		// The small ones have the smaller share so far, and are asked first.
+		p.lane(Lane{ID: 2, VTime: -1 << 40, Draws: []Draw{{"busy", 1}}}, int64(100+2*step), int64(101+2*step))
+		p.lane(Lane{ID: 1, Draws: []Draw{{"busy", 1}, {"slow", 1}}}, 1, 2)
+		p.Gates[0].VClock = -1 << 40
+		for _, g := range p.Plan().Grants {
+			if g.Lane == 1 {
+				both++
+			}
+		}
+		now += 10_000
+	}
+	if both < 8 {
+		t.Fatalf("%d starts in 10 s under 1/s beside a stream on its other limit, want at least 8", both)
+	}
+}
+
 // A job's other limit pushes its slot; the next grant must not look back.
 func TestSlotsNeverDecreaseWithinALimit(t *testing.T) {
 	p := newPicture(100)
