@@ -1,0 +1,36 @@
+// Package sim is a deterministic simulation: the real client and its workers,
+// over the memory store, in virtual time (testing/synctest), under every
+// misfortune the promises of Penstock speak of. A seed decides everything.
+//
+// In one world a shop enqueues jobs of all sorts, an operator interferes, and
+// several processes work. They die without a word, stand still for longer than
+// their lease and come back, and have clocks that are wrong and jump; the
+// store's clock jumps, too. Calls to the store fail before and after they took
+// effect, take time, or hang. The pretend APIs refuse, lag and break. After a
+// minute or so all troubles end, and what is left must be done in time.
+//
+// What is checked, see [Kind]: at each commit, by a witness between the engine
+// and the rows; at each call, by the APIs; at the end, by a judge.
+//
+// # What cannot be promised, and is left out
+//
+//   - A process that stood still between the slot of a start and its call makes
+//     the call late; no client can prevent that. Such calls are not counted by
+//     the check of windows.
+//   - Right after a clock has jumped, slots are translated with the mapping from
+//     before, until the next heartbeats. Starts by a process whose clock jumped
+//     are not counted for clockRepair; a window that spans a jump of the store's
+//     clock, or a change of the limit's spec, is not judged.
+//   - A process's translation of the store's clock is off by up to half the time
+//     that its best look took. Windows are judged less twice slack.
+//
+// # How deterministic it is
+//
+// The Go scheduler, select and the order of maps are random and cannot be
+// seeded. So as little as possible is left to them: one thread runs (see
+// OneThread), and each call to the store takes a time of its own that the seed
+// decides, so that things rarely happen at the same instant. What still differs
+// is what happens in one instant in different orders. [Report.Digest] is equal
+// for nearly all seeds run twice; a test says for how many. A violation that
+// depends on such an order may need a replay or two to show again.
+package sim

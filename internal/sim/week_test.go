@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag  = flag.Uint64("sim.seed", 0, "play this seed only; with -v its journal is shown")
+	seedsFlag = flag.Int("sim.seeds", 0, "how many seeds to play; 0: as many as fit into a few seconds, at most 300")
+	fromFlag  = flag.Uint64("sim.from", 1, "the first seed")
+)
+
+func TestMain(m *testing.M) {
+	OneThread()
+	os.Exit(m.Run())
+}
+
+// TestWeek plays seeds. Ten thousand of them are about a week of virtual time.
+func TestWeek(t *testing.T) {
+	if *seedFlag != 0 {
+		var trace func(string)
+		if testing.Verbose() {
+			trace = func(line string) { fmt.Println(line) }
+		}
+		report(t, Run(t, *seedFlag, Options{Trace: trace}))
+		return
+	}
+	n, until := *seedsFlag, time.Now().Add(1000*time.Hour)
+	if n == 0 {
+		n, until = 300, time.Now().Add(15*time.Second)
+	}
+	var sum Report
+	sum.Facts = map[string]int{}
+	began, played := time.Now(), 0
+	for ; played < n && time.Now().Before(until); played++ {
+		r := Run(t, *fromFlag+uint64(played), Options{})
+		report(t, r)
+		sum.Simulated += r.Simulated
+		sum.Orders += r.Orders
+		sum.Starts += r.Starts
+		for k, v := range r.Facts {
+			sum.Facts[k] += v
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("%d seeds, %v of virtual time, %d jobs, %d starts, in %v", played, sum.Simulated.Round(time.Minute), sum.Orders, sum.Starts, time.Since(began).Round(time.Millisecond))
+	t.Logf("met: %v", sum.Facts)
+}
+
+func report(t *testing.T, r Report) {
+	t.Helper()
+	for _, v := range r.Violations {
+		t.Errorf("seed %d: %v", r.Seed, v)
+	}
+	if len(r.Violations) > 0 {
+		t.Errorf("replay: go test ./internal/sim -run 'TestWeek$' -sim.seed=%d -v", r.Seed)
+	}
+}
