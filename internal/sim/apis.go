@@ -76,6 +76,12 @@ func (a *apis) run(ctx context.Context, in *incarnation, j *penstock.Job[Payload
 	}
 	dice := a.w.dice("call", j.ID, int64(j.Starts))
 	a.begins(in, j, late)
+	if j.Suspect {
+		if n := in.suspects.Add(1); n > 1 {
+			a.w.log.fail(Leases, "%s runs suspect %d beside %d others", in.name, j.ID, n-1)
+		}
+		defer in.suspects.Add(-1)
+	}
 	key := fmt.Sprintf("%s/%d", j.Kind, j.ID)
 	switch j.Kind {
 	case pay, charge, sms:

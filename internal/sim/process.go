@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstockhq/penstock"
@@ -34,6 +35,8 @@ type incarnation struct {
 	now    chan struct{} // closed: handlers end at once
 	ended  chan error
 	client *penstock.Client
+
+	suspects atomic.Int64 // that run
 }
 
 func newProcess(w *world, name string) *process {
@@ -58,7 +61,7 @@ func (p *process) boot() {
 		options.Queues = []penstock.WorkQueue{{Name: "a", Weight: 3, Reserve: 1}, {Name: "b"}, {Name: "c", Max: 3}}
 		options.Weighted = p.rnd.IntN(2) == 0
 	}
-	go func() { in.ended <- in.run(ctx, options) }()
+	p.w.lives.Go(func() { in.ended <- in.run(ctx, options) })
 }
 
 // run is main: it tries until the store can be reached, and works.

@@ -173,7 +173,7 @@ func (p *process) living(ctx context.Context, r *rand.Rand) {
 }
 
 func (p *process) turning(ctx context.Context, r *rand.Rand) {
-	every(ctx, r, 3*time.Second, 15*time.Second, func() { p.turnClock(between(r, -time.Minute, time.Minute)) })
+	every(ctx, r, 3*time.Second, 15*time.Second, func() { p.turnClock(between(r, -8*time.Second, 8*time.Second)) })
 }
 
 // calmDown ends all troubles. What an operator stopped or cut goes on.

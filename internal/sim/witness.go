@@ -30,7 +30,6 @@ type book struct {
 	worker  string
 	token   int64
 	charges []dispatch.Charge
-	suspect bool
 }
 
 // specChange is a limit's spec from an instant on.
@@ -131,7 +130,7 @@ func (t *witnessTx) Lease(jobs []*engine.Job) error {
 			return err
 		}
 		lane := lanes[0]
-		next := book{state: store.Running, worker: j.Worker, token: j.Token, charges: slices.Clone(j.Charges), suspect: lane.Band.Suspect}
+		next := book{state: store.Running, worker: j.Worker, token: j.Token, charges: slices.Clone(j.Charges)}
 		id, slot, at := j.ID, j.Slot, j.LeaseAt
 		t.later(func() { t.leased(id, slot, at, lane, next) })
 	}
@@ -148,13 +147,6 @@ func (t *witnessTx) leased(id, slot, at int64, lane engine.Lane, next book) {
 	}
 	if d.paused[lane.Band.Queue] {
 		log.fail(Paused, "job %d was leased from queue %q, which is paused", id, lane.Band.Queue)
-	}
-	if next.suspect {
-		for other, b := range d.jobs {
-			if b.state == store.Running && b.suspect && b.worker == next.worker {
-				log.fail(Leases, "%s got suspect %d beside suspect %d", next.worker, id, other)
-			}
-		}
 	}
 	if slot < at && len(next.charges) > 0 {
 		log.fail(Slots, "job %d has slot %d, before its lease at %d", id, slot, at)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -57,7 +58,8 @@ type world struct {
 	orders *orders
 	shop   *shop
 	procs  []*process
-	calm   atomic.Bool // troubles are over
+	lives  sync.WaitGroup // of incarnations
+	calm   atomic.Bool    // troubles are over
 }
 
 // Run plays one seed.
@@ -124,6 +126,7 @@ func (w *world) play() {
 	for _, p := range w.procs {
 		p.shutDown()
 	}
+	w.lives.Wait()
 	w.judge(ctx)
 	if err := w.desk.Close(); err != nil {
 		w.log.fail(Broken, "close: %v", err)
