@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstockhq/penstock/store"
@@ -20,6 +21,8 @@ type Client struct {
 	clock clock
 	specs specCache
 	owns  bool // Close closes the store
+
+	swallowed atomic.Int64
 
 	mu      sync.RWMutex
 	kinds   map[string]*kindEntry

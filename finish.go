@@ -21,12 +21,13 @@ const (
 
 // ending is an outcome on its way to the store.
 type ending struct {
-	start  *start
-	finish store.Finish
-	at     time.Time
-	paused string
-	urgent bool // others may be waiting for its permit
-	tries  int
+	start     *start
+	finish    store.Finish
+	at        time.Time
+	paused    string
+	swallowed string
+	urgent    bool // others may be waiting for its permit
+	tries     int
 }
 
 // finisher stores outcomes in batches. What the store does not take is kept and
@@ -199,7 +200,7 @@ func (w *worker) recorded(e *ending, done store.Finished) {
 	end := &End{
 		Job: s.job.Job, Outcome: e.finish.Outcome, State: done.State, Reason: e.finish.Reason, Error: e.finish.Error,
 		Started: s.beganAt, Ended: e.at, Result: e.finish.Result, Detail: e.finish.Detail,
-		Refused: e.paused, Pause: e.finish.Pause, Recorded: done.Err == nil,
+		Refused: e.paused, Pause: e.finish.Pause, Swallowed: e.swallowed, Recorded: done.Err == nil,
 	}
 	if done.State == store.Cancelled {
 		end.Outcome = store.OutcomeCancelled

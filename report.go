@@ -44,6 +44,9 @@ func (w *worker) logEnd(e *End) {
 	case store.OutcomeRetry, store.OutcomeDead:
 		level = slog.LevelWarn
 	}
+	if e.Swallowed != "" {
+		level = slog.LevelWarn
+	}
 	if !w.log.Enabled(w.life, level) {
 		return
 	}
@@ -61,6 +64,9 @@ func (w *worker) logEnd(e *End) {
 	}
 	if e.Error != "" {
 		attrs = append(attrs, slog.String("error", firstLine(e.Error)))
+	}
+	if e.Swallowed != "" {
+		attrs = append(attrs, slog.String("swallowed", e.Swallowed))
 	}
 	w.log.LogAttrs(w.life, level, "start ended", attrs...)
 }

@@ -170,12 +170,13 @@ func (w *worker) settle(s *start, err error) bool {
 	d := w.decide(s, began, err)
 	f := d.Finish
 	f.ID, f.Worker, f.Token, f.Started = s.job.ID, s.worker, s.job.Token, began
-	f.Result, f.Detail = result, detail
+	swallowed := s.swallowing(err)
+	f.Result, f.Detail = result, detailWith(swallowed, detail)
 	f.Observations = append(observed, f.Observations...)
 	if d.paused != "" {
 		w.giveBackWaiting(d.paused)
 	}
-	w.fin.add(&ending{start: s, finish: f, at: time.Now(), paused: d.paused, urgent: w.freesInFlight(s.job.Charges)})
+	w.fin.add(&ending{start: s, finish: f, at: time.Now(), paused: d.paused, swallowed: swallowed, urgent: w.freesInFlight(s.job.Charges)})
 	return true
 }
 

@@ -24,15 +24,16 @@ type start struct {
 	settled  atomic.Bool   // somebody has decided its outcome
 	recorded chan struct{} // closed when the outcome is stored, or refused; nil if nobody waits for it
 
-	mu        sync.Mutex
-	began     int64     // store's clock, 0: the handler has not begun
-	beganAt   time.Time // the same on ours
-	deadline  time.Time // of the handler, zero for none
-	stoppedAt time.Time // when it was first told to stop
-	lost      bool      // its lease is lost: whatever comes of it is not stored
-	result    []byte
-	detail    []byte
-	observed  []store.Observed
+	mu         sync.Mutex
+	began      int64     // store's clock, 0: the handler has not begun
+	beganAt    time.Time // the same on ours
+	deadline   time.Time // of the handler, zero for none
+	stoppedAt  time.Time // when it was first told to stop
+	lost       bool      // its lease is lost: whatever comes of it is not stored
+	result     []byte
+	detail     []byte
+	failedCall string // how the last watched call failed; "": it did not, see Transport
+	observed   []store.Observed
 }
 
 type startKey struct{}

@@ -51,19 +51,22 @@ type WorkOptions struct {
 
 // End is what became of one start.
 type End struct {
-	Job      JobInfo // as it was when it was claimed
-	Outcome  Outcome
-	State    State     // of the job now
-	Reason   Reason    // for a dead one
-	Error    string    // shortened
-	Started  time.Time // when the handler began; zero if it did not
-	Ended    time.Time
-	NextAt   time.Time // when it is due again, if it is
-	Result   []byte
-	Detail   []byte
-	Refused  string        // the limit that was paused because of this start, if any
-	Pause    time.Duration // what the API asked to wait
-	Recorded bool          // false: the store refused the outcome, since the lease was lost
+	Job     JobInfo // as it was when it was claimed
+	Outcome Outcome
+	State   State     // of the job now
+	Reason  Reason    // for a dead one
+	Error   string    // shortened
+	Started time.Time // when the handler began; zero if it did not
+	Ended   time.Time
+	NextAt  time.Time // when it is due again, if it is
+	Result  []byte
+	Detail  []byte
+	Refused string        // the limit that was paused because of this start, if any
+	Pause   time.Duration // what the API asked to wait
+	// Swallowed is how the last call failed of a start whose handler returned nil
+	// all the same, if its calls are watched; see [Transport].
+	Swallowed string
+	Recorded  bool // false: the store refused the outcome, since the lease was lost
 }
 
 // Validate reports every fault at once, as one joined error, or nil.
