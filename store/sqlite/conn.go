@@ -51,10 +51,12 @@ func connect(path string, pragmas ...string) (*conn, error) {
 		return nil, fmt.Errorf("the SQLite driver's connection (%T) does not prepare statements", c)
 	}
 	k := &conn{c: dc, stmts: make(map[string]driverStmt), ctx: context.Background()}
+	// A pragma may read the schema, and meet somebody who creates or closes the file.
+	ctx, cancel := context.WithTimeout(context.Background(), busyFor)
+	defer cancel()
 	for _, p := range pragmas {
-		if err := k.query(func(row) {}, "PRAGMA "+p); err != nil {
-			k.close()
-			return nil, err
+		if err := whileBusy(ctx, func() error { return k.query(func(row) {}, "PRAGMA "+p) }); err != nil {
+			return nil, errors.Join(err, k.close())
 		}
 	}
 	return k, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/penstockhq/penstock/dispatch"
 )
@@ -116,17 +117,62 @@ func decodeCharges(text string) ([]dispatch.Charge, error) {
 	return charges, err
 }
 
-// decodeTuples reads [["name",n,...],...] with the given count of numbers.
+// decodeTuples reads [["name",n,...],...] with the given count of numbers. A claim
+// reads many, nearly all of plain names; other names go through encoding/json.
 func decodeTuples(text string, each func(string, []int64), numbers int) error {
+	n := make([]int64, numbers)
+	rest, ok := strings.CutPrefix(text, "[")
+	if ok && !strings.Contains(text, `\`) {
+		for more := true; ok && more; {
+			var name string
+			if name, rest, ok = cutTuple(rest, n); ok {
+				each(name, n)
+				rest, more = strings.CutPrefix(rest, ",")
+			}
+		}
+		if ok && rest == "]" {
+			return nil
+		}
+		return fmt.Errorf("stored draws or charges %q: expected names, each with %d numbers", text, numbers)
+	}
+	return decodeEscaped(text, each, n)
+}
+
+// cutTuple reads one ["name",n,...] off the text.
+func cutTuple(text string, n []int64) (name, rest string, ok bool) {
+	if rest, ok = strings.CutPrefix(text, `["`); !ok {
+		return "", "", false
+	}
+	if name, rest, ok = strings.Cut(rest, `"`); !ok {
+		return "", "", false
+	}
+	for i := range n {
+		if rest, ok = strings.CutPrefix(rest, ","); !ok {
+			return "", "", false
+		}
+		end := strings.IndexAny(rest, ",]")
+		if end < 0 {
+			return "", "", false
+		}
+		v, err := strconv.ParseInt(rest[:end], 10, 64)
+		if err != nil {
+			return "", "", false
+		}
+		n[i], rest = v, rest[end:]
+	}
+	rest, ok = strings.CutPrefix(rest, "]")
+	return name, rest, ok
+}
+
+func decodeEscaped(text string, each func(string, []int64), n []int64) error {
 	var tuples [][]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &tuples); err != nil {
 		return fmt.Errorf("stored draws or charges %q: %w", text, err)
 	}
-	n := make([]int64, numbers)
 	for _, t := range tuples {
 		var name string
-		if len(t) != 1+numbers {
-			return fmt.Errorf("stored draws or charges %q: expected a name and %d numbers", text, numbers)
+		if len(t) != 1+len(n) {
+			return fmt.Errorf("stored draws or charges %q: expected names, each with %d numbers", text, len(n))
 		}
 		if err := json.Unmarshal(t[0], &name); err != nil {
 			return fmt.Errorf("stored draws or charges %q: %w", text, err)

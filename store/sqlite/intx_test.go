@@ -178,3 +178,28 @@ func TestInTxDeferredBehindCommit(t *testing.T) {
 	}
 	_ = u
 }
+
+// The first thing done through InTx takes the write lock, even if it only reads:
+// else somebody could commit before the first write, and that would be refused.
+func TestInTxTakesTheLockFirst(t *testing.T) {
+	path := tempFile(t)
+	open(t, path)
+	deferred, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deferred.Close()
+	tx := begin(t, deferred)
+	defer tx.Rollback()
+	if _, _, err := InTx(t.Context(), tx, nil).Job(1); err != nil {
+		t.Fatal(err)
+	}
+	other, err := connect(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.close()
+	if err := other.exec(`BEGIN IMMEDIATE`); !errors.Is(err, store.ErrBusy) {
+		t.Errorf("another writer begins: %v", err)
+	}
+}

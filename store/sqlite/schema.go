@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -76,18 +77,31 @@ func (id identity) check(steps int, adopt bool) error {
 	return nil
 }
 
+// examine refuses a file that this version must not write to. It changes nothing.
+func examine(ctx context.Context, c *conn, adopt bool) (steps []string, id identity, err error) {
+	if steps, err = migrations(); err != nil {
+		return nil, id, err
+	}
+	err = whileBusy(ctx, func() error {
+		// In one transaction: another process may be creating the tables.
+		if err := c.exec(`BEGIN`); err != nil {
+			return err
+		}
+		var err error
+		id, err = identify(c)
+		return errors.Join(err, c.exec(`ROLLBACK`))
+	})
+	if err == nil {
+		err = id.check(len(steps), adopt)
+	}
+	return steps, id, err
+}
+
 // migrate brings the file to the newest schema. Several processes may try at
 // once: each looks again under the write lock.
 func migrate(ctx context.Context, c *conn, adopt bool) error {
-	steps, err := migrations()
+	steps, id, err := examine(ctx, c, adopt)
 	if err != nil {
-		return err
-	}
-	id, err := identify(c)
-	if err != nil {
-		return err
-	}
-	if err := id.check(len(steps), adopt); err != nil {
 		return err
 	}
 	if err := useWAL(ctx, c); err != nil {

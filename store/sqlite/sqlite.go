@@ -101,7 +101,7 @@ func openDB(ctx context.Context, path string, o Options) (*db, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := refuse(ctx, probe, o.Adopt); err != nil {
+	if err := patiently(ctx, func(ctx context.Context) error { _, _, err := examine(ctx, probe, o.Adopt); return err }); err != nil {
 		return nil, errors.Join(err, probe.close())
 	}
 	d := &db{path: path}
@@ -140,30 +140,19 @@ func (d *db) open(ctx context.Context, mode os.FileMode, o Options) (err error) 
 
 // setUp migrates in turn with others that open the file at the same time.
 func (d *db) setUp(ctx context.Context, adopt bool) error {
-	ctx, cancel := context.WithTimeout(ctx, busyFor)
-	defer cancel()
-	if err := d.turn.enter(ctx); err != nil {
-		return fmt.Errorf("%w: %w", store.ErrBusy, err)
-	}
-	err := migrate(ctx, d.writer.conn, adopt)
-	return errors.Join(err, d.turn.leave())
+	return patiently(ctx, func(ctx context.Context) error {
+		if err := d.turn.enter(ctx); err != nil {
+			return fmt.Errorf("%w: %w", store.ErrBusy, err)
+		}
+		return errors.Join(migrate(ctx, d.writer.conn, adopt), d.turn.leave())
+	})
 }
 
-// refuse looks whether the file may be written to at all.
-func refuse(ctx context.Context, c *conn, adopt bool) error {
+// patiently bounds how long do waits for others.
+func patiently(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, busyFor)
 	defer cancel()
-	steps, err := migrations()
-	if err != nil {
-		return err
-	}
-	return whileBusy(ctx, func() error {
-		id, err := identify(c)
-		if err != nil {
-			return err
-		}
-		return id.check(len(steps), adopt)
-	})
+	return do(ctx)
 }
 
 // settle finds the file's one name, for that of the side files depends on it,

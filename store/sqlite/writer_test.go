@@ -155,6 +155,12 @@ func TestUpdateGivenUp(t *testing.T) {
 	}
 	release()
 
+	for range 20 {
+		if err := d.Update(ctx, func(engine.Tx) error { return nil }); !errors.Is(err, context.Canceled) {
+			t.Errorf("given up before it was asked for: %v", err)
+		}
+	}
+
 	ctx, cancel = context.WithCancel(t.Context())
 	err := d.Update(ctx, func(tx engine.Tx) error {
 		cancel()
@@ -209,5 +215,24 @@ func TestViewPanics(t *testing.T) {
 	}
 	if err := d.View(t.Context(), func(tx engine.Tx) error { _, err := tx.Workers(); return err }); err != nil {
 		t.Errorf("the next view: %v", err)
+	}
+}
+
+// Those who watch are told of this process's commits at once, and not of updates
+// that changed nothing: workers that look in vain would wake each other for ever.
+func TestTellsOfChangesOnly(t *testing.T) {
+	d := openDBAt(t, tempFile(t))
+	told := 0
+	d.writer.wrote = func() { told++ }
+	err := d.Update(t.Context(), func(tx engine.Tx) error {
+		_, err := tx.Workers()
+		return err
+	})
+	if err != nil || told != 0 {
+		t.Errorf("told %d times of an update that only looked, %v", told, err)
+	}
+	insert(t, storeOn(d), job("q"))
+	if told != 1 {
+		t.Errorf("told %d times of a commit", told)
 	}
 }
