@@ -272,10 +272,17 @@ func TestB3_LateFinisherIsRefused(t *testing.T) {
 		if most > 1 {
 			t.Errorf("%d ran at a time, the limit is 1", most)
 		}
+		told := 0
 		for _, e := range ends {
 			if e.Job.ID == ids[0] && e.Job.Starts == 1 && e.Recorded && e.Outcome != store.OutcomeLost {
 				t.Errorf("the late finisher's %v was taken", e.Outcome)
 			}
+			if e.Job.ID == ids[0] && !e.Recorded && !e.Started.IsZero() {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("OnEnd was told %d times of the start that was lost, want once", told)
 		}
 		mu.Unlock()
 		info, err := b.LimitByName(t.Context(), "one")

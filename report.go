@@ -25,6 +25,20 @@ func (w *worker) ended(e *End) {
 	}
 }
 
+// endedInVain tells OnEnd of a start whose outcome is not stored, since its
+// lease is lost.
+func (w *worker) endedInVain(s *start, began int64, err error) {
+	h := w.o.OnEnd
+	if h == nil || w.private {
+		return
+	}
+	end := &End{Job: s.job.Job, Outcome: store.OutcomeLost, Error: oneLine(err), Ended: time.Now()}
+	if began != 0 {
+		end.Started = s.beganAt
+	}
+	w.guard("OnEnd", func() { h(end) })
+}
+
 // guard calls a hook, whose panic must not take the worker down.
 func (w *worker) guard(name string, hook func()) {
 	defer func() {

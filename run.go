@@ -165,6 +165,7 @@ func (w *worker) settle(s *start, err error) bool {
 	if lost {
 		w.log.Warn("a start ended whose lease was lost: its outcome is not stored",
 			"kind", s.job.Kind, "job", s.job.ID, "error", oneLine(err))
+		w.endedInVain(s, began, err)
 		return true
 	}
 	d := w.decide(s, began, err)

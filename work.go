@@ -44,7 +44,8 @@ type WorkOptions struct {
 	// that are served.
 	Drain bool
 	// OnStart and OnEnd are told of each start, from many goroutines at a time;
-	// they must be quick. OnEnd comes when the outcome is stored.
+	// they must be quick. OnEnd comes when the outcome is stored, or refused since
+	// the lease was lost.
 	OnStart func(job *JobInfo)
 	OnEnd   func(end *End)
 }
