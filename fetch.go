@@ -20,6 +20,7 @@ const (
 	retryMost  = 2 * time.Second
 	lookLeast  = time.Millisecond // shortest wait after a claim that took nothing
 	lookMost   = 50 * time.Millisecond
+	gather     = 500 * time.Microsecond // what a claim waits for short handlers to free places
 
 	// How often a worker that drains asks whether anything is left: while others
 	// run something, and while something waits, whose end a signal tells, too.
@@ -48,6 +49,9 @@ func (w *worker) fetch(ctx context.Context) {
 		}
 		if took > 0 {
 			idle = 0
+			if w.soonMore() {
+				_ = sleep(ctx, gather)
+			}
 			continue
 		}
 		wait := time.Duration(-1)
@@ -94,6 +98,12 @@ func (w *worker) sleepFetch(ctx context.Context, watch <-chan struct{}, d time.D
 	case <-timer:
 	}
 	return false
+}
+
+func (w *worker) soonMore() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.places.soonMore()
 }
 
 // toAsk returns the claims to make now; none without places, or while outcomes

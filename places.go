@@ -22,6 +22,7 @@ const (
 	aheadPerPlace = 4
 	aheadLeast    = 64
 	aheadPatience = 500 * time.Millisecond // a job fetched ahead is given back after so long
+	overMost      = 100                    // jobs under limits that wait for a place
 )
 
 // suspectOne is how many suspects a process runs at a time: if it dies, it must
@@ -147,9 +148,9 @@ func (p *places) asks(order []WorkQueue) []ask {
 	free, prefetch := p.free(), p.prefetch()
 	over := 0
 	if prefetch > 0 {
-		// Jobs under limits must not starve behind those fetched ahead; they wait
-		// for a place a moment, since handlers are short.
-		over = max(p.all/10, 1) - len(p.waiting)
+		// Jobs under limits are fetched ahead a little, too: as many as get a place
+		// before their slot is too old, since handlers are short.
+		over = min(p.all, overMost) - len(p.waiting)
 	}
 	reserved := 0
 	for _, q := range order {
@@ -181,6 +182,12 @@ func (p *places) asks(order []WorkQueue) []ask {
 		}
 	}
 	return out
+}
+
+// soonMore says that a claim made a moment later can take many jobs where one
+// made now could take few: handlers are short, and most places are taken.
+func (p *places) soonMore() bool {
+	return p.short() && len(p.ahead) == 0 && 2*p.free() < p.all
 }
 
 // grow adds places if all are taken by handlers that wait for something.

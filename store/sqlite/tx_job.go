@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql/driver"
+	"slices"
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
@@ -119,8 +120,8 @@ func (t *tx) SaveJobs(jobs []*engine.Job) error {
 const sqlSaveJob = `UPDATE penstock_job SET lane = ?, state = ?, at = ?, enqueued_at = ?, expires_at = ?, unique_key = ?, run = ?, ref = ?,
 	starts = ?, cancel = ?, past = ?, error = ?, worker = ?, token = ?, slot = ?, lease_at = ?, charges = ? WHERE id = ?`
 
-// Lease writes jobs with equal leases by one statement: those without limits,
-// which come in large claims.
+// Lease writes jobs with equal leases by one statement: those without limits, or
+// with one slot under limits that are far away, come in large claims.
 func (t *tx) Lease(jobs []*engine.Job) error {
 	for len(jobs) > 0 {
 		n := 1
@@ -146,7 +147,7 @@ const (
 )
 
 func sameLease(a, b *engine.Job) bool {
-	return len(a.Charges) == 0 && len(b.Charges) == 0 && a.State == b.State && a.Worker == b.Worker && a.Token == b.Token &&
+	return slices.Equal(a.Charges, b.Charges) && a.State == b.State && a.Worker == b.Worker && a.Token == b.Token &&
 		a.Slot == b.Slot && a.LeaseAt == b.LeaseAt && a.Starts == b.Starts
 }
 
