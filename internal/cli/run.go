@@ -22,6 +22,7 @@ type runFlags struct {
 	retryDead      bool
 	skipInvalid    bool
 	queues         []string
+	metrics        string
 	json, quiet    bool
 }
 
@@ -117,6 +118,7 @@ func newRun() *cobra.Command {
 	o.BoolVar(&f.atMostOnce, "at-most-once", false, "no call is repeated that may have happened: it is dead (in_doubt); for calls that are new to the run")
 	o.BoolVar(&f.retryDead, "retry-dead", false, "put the run's dead calls back in line first, but not those in doubt")
 	o.BoolVar(&f.skipInvalid, "skip-invalid", false, "run the good lines of a file that has bad ones")
+	o.StringVar(&f.metrics, "metrics", "", metricsUsage)
 	o.BoolVar(&f.json, "json", false, "print one JSON object on standard output at the end; starts, refused, elapsed_seconds and rate are of this command")
 	o.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/penstockhq/penstock/internal/cli/progress"
 )
@@ -12,8 +13,10 @@ import (
 // badMost is how many bad lines are printed; the rest is counted.
 const badMost = 50
 
-// badLines keeps the first bad lines and counts all.
+// badLines keeps the first bad lines and counts all. Lines may be added by
+// several goroutines.
 type badLines struct {
+	mu    sync.Mutex
 	n     int64
 	first []badLine
 }
@@ -26,6 +29,8 @@ type badLine struct {
 // add notes a bad line. Lines come nearly in order: some faults are known only
 // when a chunk of lines is stored.
 func (b *badLines) add(n int64, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.n++
 	if len(b.first) < badMost+chunkJobs {
 		b.first = append(b.first, badLine{n, err})

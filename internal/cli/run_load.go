@@ -25,26 +25,21 @@ type loader struct {
 	plan   *runPlan
 	client *penstock.Client
 	limits *limitBook
-	load   *penstock.Load
+	stager *stager
 
 	jobs  []penstock.NewJob // the chunk to be staged next
 	bytes int
-	first int64 // the id of the first job this load has made
 
 	seen    atomic.Int64 // lines read; to be looked at while it runs
-	calls   int64        // good lines
-	made    int64        // new calls
-	queues  []string
 	bad     badLines
 	unset   []string // environment variables that are needed and not set
-	envSeen map[string]error
+	envSeen map[string]bool
 }
 
 func newLoader(c *penstock.Client, p *runPlan) *loader {
-	return &loader{
-		plan: p, client: c, limits: newLimitBook(c, p), load: c.NewLoad(p.run),
-		envSeen: map[string]error{},
-	}
+	l := &loader{plan: p, client: c, limits: newLimitBook(c, p), envSeen: map[string]bool{}}
+	l.stager = newStager(c.NewLoad(p.run), p.run, &l.bad)
+	return l
 }
 
 // run reads all lines. When it returns an error, nothing of the file is visible.
@@ -53,6 +48,8 @@ func (l *loader) run(ctx context.Context, in io.Reader) error {
 	if err := l.client.DropLoads(ctx, l.plan.run); err != nil {
 		return err
 	}
+	l.stager.begin(ctx)
+	defer l.stager.end()
 	lines := batch.NewLines(in)
 	for {
 		line, n, err := lines.Next()
@@ -102,74 +99,37 @@ func (l *loader) line(ctx context.Context, line []byte, n int64) error {
 	for _, name := range request.Names() {
 		l.needs(name)
 	}
-	if l.plan.queues != nil && !slices.Contains(l.queues, job.Queue) {
-		l.queues = append(l.queues, job.Queue)
-	}
-	l.calls++
 	l.jobs = append(l.jobs, job)
 	l.bytes += len(line)
 	if len(l.jobs) >= chunkJobs || l.bytes >= chunkBytes {
-		return l.stage(ctx)
+		return l.stage()
 	}
 	return nil
 }
 
-// stage stores the chunk.
-func (l *loader) stage(ctx context.Context) error {
-	for len(l.jobs) > 0 {
-		done, err := l.load.Add(ctx, l.jobs)
-		var which *penstock.EnqueueError
-		if errors.As(err, &which) && !isStoreFailure(err) && which.Index < len(l.jobs) {
-			// Something that only the store can know: the line is bad, the others are tried again.
-			l.bad.add(l.jobs[which.Index].Line, which.Err)
-			l.calls--
-			l.jobs = slices.Delete(l.jobs, which.Index, which.Index+1)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for i, d := range done {
-			l.staged(&l.jobs[i], d)
-		}
-		break
-	}
-	l.jobs, l.bytes = l.jobs[:0], 0
-	return nil
-}
-
-// staged takes in what became of one call.
-func (l *loader) staged(j *penstock.NewJob, d penstock.Enqueued) {
-	switch {
-	case d.New:
-		l.made++
-		if l.first == 0 {
-			l.first = d.ID
-		}
-	case d.Conflict && l.first != 0 && d.ID >= l.first:
-		l.calls--
-		l.bad.add(j.Line, fmt.Errorf("id %q is that of line %d, which says something else: give it another id", j.Ref, d.Line))
-	case d.Conflict:
-		l.calls--
-		l.bad.add(j.Line, fmt.Errorf("id %q was in run %q before, at line %d, with other content: give the line another id, or the file another --run", j.Ref, l.plan.run, d.Line))
-	}
+// stage hands the chunk over.
+func (l *loader) stage() error {
+	err := l.stager.add(l.jobs)
+	l.jobs, l.bytes = make([]penstock.NewJob, 0, len(l.jobs)), 0
+	return err
 }
 
 // end commits the load if all is well.
 func (l *loader) end(ctx context.Context) error {
-	if err := l.stage(ctx); err != nil {
+	if err := errors.Join(l.stage(), l.stager.end()); err != nil {
 		return err
 	}
+	load := l.stager.load
 	switch {
 	case l.bad.n > 0 && !l.plan.skipInvalid:
-		return errors.Join(l.load.Abort(ctx), errBadLines)
+		return errors.Join(load.Abort(ctx), errBadLines)
 	case len(l.unset) > 0:
-		return errors.Join(l.load.Abort(ctx), inputf("nothing was sent: %s", l.unsetText()))
+		return errors.Join(load.Abort(ctx), inputf("nothing was sent: %s", l.unsetText()))
 	}
 	if err := l.limits.apply(ctx); err != nil {
 		return err
 	}
-	return l.load.Commit(ctx)
+	return load.Commit(ctx)
 }
 
 // errBadLines says that there were bad lines; they are printed by the caller.
@@ -177,10 +137,10 @@ var errBadLines = errors.New("bad lines")
 
 // needs notes a variable that a call needs from the environment.
 func (l *loader) needs(name string) {
-	if _, seen := l.envSeen[name]; seen {
+	if l.envSeen[name] {
 		return
 	}
-	l.envSeen[name] = nil
+	l.envSeen[name] = true
 	if _, ok := os.LookupEnv(name); !ok {
 		l.unset = append(l.unset, name)
 	}

@@ -42,6 +42,9 @@ func (f runFlags) plan(file string) (*runPlan, error) {
 		}
 	}
 	var err error
+	if p.metrics, err = metricsAddress(f.metrics); err != nil {
+		return nil, err
+	}
 	if p.base, err = batch.ParseBase(f.base); err != nil {
 		return nil, usagef("--base-url: %v", err)
 	}

@@ -63,6 +63,14 @@ func (r *runner) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	options, stopMetrics, err := serveMetrics(r.client, r.plan.metrics, penstock.WorkOptions{
+		Run: r.plan.run, Drain: true, Queues: queues, Concurrency: r.plan.concurrency, Grace: r.plan.grace,
+		OnStart: r.tally.onStart, OnEnd: r.onEnd,
+	}, r.screen)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
 	stop, cancel := context.WithCancelCause(r.signal.stop)
 	defer cancel(nil)
 	stopNow := make(chan struct{})
@@ -92,11 +100,8 @@ func (r *runner) work(ctx context.Context) error {
 	})
 	wg.Go(func() { r.writeResults(over) })
 
-	err = r.client.Work(stop, penstock.WorkOptions{
-		Run: r.plan.run, Drain: true, Queues: queues, Concurrency: r.plan.concurrency,
-		Grace: r.plan.grace, StopNow: stopNow,
-		OnStart: r.tally.onStart, OnEnd: r.onEnd,
-	})
+	options.StopNow = stopNow
+	err = r.client.Work(stop, options)
 	end()
 	wg.Wait()
 	r.screen.clear()
