@@ -13,9 +13,15 @@ import (
 // commands are the subcommands, in the order of the help.
 var commands = []func() *cobra.Command{
 	newRun,
+	newWork,
+	newEnqueue,
+	newExec,
+	newJobs,
+	newDead,
 	newDemo,
 	newDemoWorker,
 	newAPISim,
+	newCompletion,
 }
 
 // New returns the command penstock with all its subcommands.
@@ -32,7 +38,6 @@ share a database, and a job that may not run yet costs nothing.`,
 			return cmd.Help()
 		},
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	for _, add := range commands {
 		root.AddCommand(add())
 	}

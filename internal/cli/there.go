@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/internal/cli/batch"
+)
+
+// openThere opens a database that must be there already: a mistyped name must
+// not make a new one, in which then nothing is found.
+func openThere(ctx context.Context, flag string, log io.Writer) (*penstock.Client, string, error) {
+	db := dbPath(flag)
+	if err := mustBeThere(db); err != nil {
+		return nil, db, err
+	}
+	c, err := openClient(ctx, db, log)
+	return c, db, err
+}
+
+// mustBeThere refuses a database that is not there.
+func mustBeThere(db string) error {
+	if db == "memory:" {
+		return inputf("the database memory: ends with its process, so there is nothing in it: name a file with --db or PENSTOCK_DB")
+	}
+	_, err := os.Stat(db)
+	if errors.Is(err, fs.ErrNotExist) {
+		return inputf("there is no database %s: name one with --db or PENSTOCK_DB", db)
+	}
+	return nil // what else is wrong with it, the store says better
+}
+
+// openClient opens a database, making it if it is not there. Warnings are
+// printed on log.
+func openClient(ctx context.Context, db string, log io.Writer) (*penstock.Client, error) {
+	logger := slog.New(&lineLog{w: log, least: slog.LevelWarn})
+	// A line of a file of calls may be that long; its stored form is a little longer.
+	c, err := penstock.Open(ctx, db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
+	if err != nil {
+		return nil, storeFailure(db, err)
+	}
+	return c, nil
+}

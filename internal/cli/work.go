@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/httpcall"
+	"github.com/penstockhq/penstock/internal/cli/batch"
+	"github.com/penstockhq/penstock/internal/cli/progress"
+	"github.com/penstockhq/penstock/retry"
+)
+
+const workLong = `Make the HTTP calls that wait in a database, of all runs, and those that come in
+while it works: what "penstock enqueue", "penstock run" or a program put there, and
+what was replayed. Any number of processes may work on one database; they share its
+limits.
+
+It works until a signal ends it; with --drain until no call is left. The first INT or
+TERM lets running calls finish, for up to --grace; a second one stops at once. Calls
+that did not begin stay in line, those that were broken off are made again.
+
+Exit code: 0 with --drain: no call is left, and none that was made here is dead; 1
+some of those are dead; 2 bad usage; 3 the database failed; 130 or 143 ended by INT or
+TERM.`
+
+const workExample = `  # a worker for good, with metrics on http://127.0.0.1:9090/metrics
+  penstock work -H "Authorization: Bearer $API_TOKEN" --metrics :9090
+
+  # what is there now, the queue high before low
+  penstock work --drain --queues high,low`
+
+// workFlags are the options of penstock work.
+type workFlags struct {
+	db, concurrency, keyHeader, metrics string
+	headers, queues                     []string
+	attempts                            int
+	timeout, throttleBudget, grace      time.Duration
+	drain, json, quiet                  bool
+}
+
+func newWork() *cobra.Command {
+	var f workFlags
+	cmd := &cobra.Command{
+		Use:     "work",
+		Short:   "Make the HTTP calls that wait in a database",
+		Long:    workLong,
+		Example: workExample,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := f.plan()
+			if err != nil {
+				return err
+			}
+			return runWork(cmd.Context(), p, streams{in: cmd.InOrStdin(), out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()})
+		},
+	}
+	o := cmd.Flags()
+	o.SortFlags = false
+	addDB(cmd, &f.db)
+	o.BoolVar(&f.drain, "drain", false, "end when no call is left")
+	o.StringArrayVarP(&f.headers, "header", "H", nil, "`'Name: value'` sent with every call, kept in memory only (repeatable)")
+	o.StringSliceVar(&f.queues, "queues", nil, "only these queues, in this order, as in high,low (default all, all alike)")
+	o.StringVar(&f.concurrency, "concurrency", "auto", "calls at a time: a `number`, or auto (100, and up to 1,000 where they wait)")
+	o.IntVar(&f.attempts, "attempts", 5, "attempts of a call that says nothing else")
+	o.DurationVar(&f.timeout, "timeout", 10*time.Minute, "timeout of a call that says nothing else")
+	o.DurationVar(&f.throttleBudget, "throttle-budget", 6*time.Hour, "how long an API may go on refusing a call before it is dead")
+	o.DurationVar(&f.grace, "grace", 25*time.Second, "how long running calls get to finish after INT or TERM")
+	o.StringVar(&f.keyHeader, "key-header", "Idempotency-Key", "`header` that carries a call's idempotency key, \"-\" for none")
+	o.StringVar(&f.metrics, "metrics", "", metricsUsage)
+	o.BoolVar(&f.json, "json", false, "print one JSON object on standard output at the end, about this command's work")
+	o.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	_ = cmd.RegisterFlagCompletionFunc("queues", completeQueues)
+	return cmd
+}
+
+// workPlan is what penstock work is to do: its options, checked.
+type workPlan struct {
+	workFlags
+	header http.Header
+	places int
+	metric string // the address to listen on; "": none
+}
+
+// plan checks the options. All errors are of usage.
+func (f workFlags) plan() (*workPlan, error) {
+	p := &workPlan{workFlags: f}
+	var err error
+	if p.header, err = parseHeaders(f.headers); err != nil {
+		return nil, err
+	}
+	if p.places, err = parsePlaces(f.concurrency); err != nil {
+		return nil, err
+	}
+	if p.metric, err = metricsAddress(f.metrics); err != nil {
+		return nil, err
+	}
+	for _, d := range []struct {
+		name string
+		bad  bool
+	}{
+		{"--attempts must be at least 1", f.attempts < 1},
+		{"--timeout must be above 0", f.timeout <= 0},
+		{"--throttle-budget must be above 0", f.throttleBudget <= 0},
+		{"--grace must be above 0", f.grace <= 0},
+	} {
+		if d.bad {
+			return nil, usagef("%s", d.name)
+		}
+	}
+	for i, q := range f.queues {
+		if q == "" || slices.Contains(f.queues[:i], q) {
+			return nil, usagef("--queues: expected names like high,low, each once, got %q", strings.Join(f.queues, ","))
+		}
+	}
+	if err := p.callOptions().Validate(); err != nil {
+		return nil, usagef("%v", oneLine(err))
+	}
+	return p, nil
+}
+
+// parsePlaces reads --concurrency; 0 is automatic.
+func parsePlaces(text string) (int, error) {
+	if text == "auto" || text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, usagef("--concurrency: expected auto or a number of at least 1, got %q", text)
+	}
+	return n, nil
+}
+
+func (p *workPlan) callOptions() httpcall.Options {
+	return httpcall.Options{
+		Headers: p.header, KeyHeader: p.keyHeader, Timeout: p.timeout,
+		Retry: retry.Policy{MaxAttempts: p.attempts}, ThrottleBudget: p.throttleBudget,
+	}
+}
+
+// labour is one invocation of penstock work.
+type labour struct {
+	plan   *workPlan
+	db     string
+	io     streams
+	client *penstock.Client
+	signal *interrupts
+	screen *screen
+	tally  tally
+	begun  time.Time
+}
+
+// runWork does what the plan says.
+func runWork(ctx context.Context, p *workPlan, s streams) (err error) {
+	w := &labour{plan: p, db: dbPath(p.db), io: s, tally: newTally(), screen: newScreen(s.err, p.quiet)}
+	defer w.screen.close()
+	if err := mustBeThere(w.db); err != nil {
+		return err
+	}
+	w.signal = watchSignals(ctx)
+	defer w.signal.close()
+	level := slog.LevelWarn
+	if p.quiet {
+		level = slog.LevelError
+	}
+	w.client, err = penstock.Open(ctx, w.db, penstock.Config{
+		Logger: slog.New(&lineLog{w: w.screen, least: level}), MaxPayload: batch.MaxLine + 64<<10,
+	})
+	if err != nil {
+		return storeFailure(w.db, err)
+	}
+	defer func() { err = errors.Join(err, w.client.Close()) }()
+	if err := httpcall.Register(w.client, p.callOptions()); err != nil {
+		return usagef("%v", oneLine(err))
+	}
+	return w.work(ctx)
+}
+
+// work makes calls until a signal stops it, or none is left.
+func (w *labour) work(ctx context.Context) error {
+	o := penstock.WorkOptions{
+		Drain: w.plan.drain, Concurrency: w.plan.places, Grace: w.plan.grace, StopNow: w.signal.now,
+		OnStart: w.tally.onStart, OnEnd: w.onEnd,
+	}
+	for _, q := range w.plan.queues {
+		o.Queues = append(o.Queues, penstock.WorkQueue{Name: q})
+	}
+	o, stopMetrics, err := serveMetrics(w.client, w.plan.metric, o, w.screen)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
+	w.begun = time.Now()
+	over, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { w.watch(over) })
+	if !w.plan.drain {
+		w.screen.say("working on %s; INT or TERM ends it", w.db)
+	}
+	err = w.client.Work(w.signal.stop, o)
+	end()
+	wg.Wait()
+	w.screen.clear()
+	return w.report(err)
+}
+
+// onEnd counts an end, and tells of the first dead calls.
+func (w *labour) onEnd(e *penstock.End) {
+	w.tally.onEnd(e)
+	if !e.Recorded || e.State != penstock.Dead {
+		return
+	}
+	tell, last := w.tally.tellsOfDead()
+	if !tell {
+		return
+	}
+	w.screen.say("%s", progress.Cut(fmt.Sprintf("job %d is dead (%s): %s", e.Job.ID, e.Reason, e.Error), 140))
+	if last {
+		w.screen.say("further dead calls are counted only: see penstock dead")
+	}
+}
