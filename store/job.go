@@ -198,6 +198,8 @@ type Job struct {
 	Worker string // Running: who holds it
 	Token  int64  // Running: the lease
 	Slot   int64  // Running: not to be started before this instant
+	// LeasedAt is when the worker took it; Running.
+	LeasedAt int64
 
 	FinishedAt int64 // ended jobs
 	Reason     Reason

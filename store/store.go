@@ -54,6 +54,7 @@ type Store interface {
 	Limits
 	Effects
 	Inspector
+	Operator
 
 	// Now is the store's clock.
 	Now(ctx context.Context) (int64, error)
@@ -225,7 +226,6 @@ type LimitInfo struct {
 	Set      string // spec set by a person, wins until reset; "" if none
 	Spec     limit.Spec
 	State    limit.State // zero for a pattern
-	Waiting  int64       // ready lanes at its gates; -1 if not counted
 }
 
 // Limits keeps named budgets.
@@ -301,6 +301,7 @@ type QueueInfo struct {
 	Name                                string
 	Paused                              bool
 	PausedReason                        string
+	PausedAt                            int64 // since when; 0 if it is not
 	Due, Scheduled, Running, Dead, Done int64 // Due: waiting and due now
 	OldestDue                           int64 // the At of the oldest due job, 0 if none
 }
@@ -310,6 +311,7 @@ type WorkerInfo struct {
 	Worker
 	SeenAt int64
 	Holds  int64
+	Dead   bool // known to be gone, or silent for too long: its jobs are there to be taken back
 }
 
 // Inspector lets people look and act.
@@ -335,9 +337,6 @@ type Inspector interface {
 	Replay(ctx context.Context, ids, due []int64, newKey func() string) ([]error, error)
 	// Discard removes ended jobs for good; errors by position.
 	Discard(ctx context.Context, ids []int64) ([]error, error)
-	// Prune removes done and cancelled jobs that ended before the instant, at
-	// most n, and returns how many. Dead letters stay.
-	Prune(ctx context.Context, before int64, n int) (int, error)
 	// Queues counts every queue that has jobs or is paused.
 	Queues(ctx context.Context) ([]QueueInfo, error)
 	// PauseQueue stops starts from a queue until ResumeQueue, through restarts.

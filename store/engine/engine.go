@@ -60,7 +60,7 @@ func view(j *Job, l Lane, b Body) (store.Job, error) {
 		Options: opts, Unique: j.Unique, Ref: j.Ref, Payload: b.Payload,
 		Attempts: j.Attempts, Starts: j.Starts, Throttles: j.Throttles, Losses: j.Losses,
 		RefusedRun: j.RefusedRun, RefusedAt: j.RefusedAt, ThrottledAt: j.ThrottledAt, ThrottleSum: j.ThrottleSum,
-		Cancel: j.Cancel, Worker: j.Worker, Token: j.Token, Slot: j.Slot,
+		Cancel: j.Cancel, Worker: j.Worker, Token: j.Token, Slot: j.Slot, LeasedAt: j.LeaseAt,
 		FinishedAt: j.FinishedAt, Reason: j.Reason, Error: j.Error, Result: j.Result,
 	}, nil
 }

@@ -49,7 +49,7 @@ func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
 			continue
 		}
 		seen[f.ID] = true
-		if err := e.observe(f.Observations); err != nil {
+		if err := e.observe(j.ID, f.Observations); err != nil {
 			return nil, err
 		}
 		if err := e.finish(j, f); err != nil {
@@ -170,7 +170,7 @@ func (e *ender) keep(j *Job, at int64) error {
 	if l.Band.Suspect {
 		key := laneKey(l)
 		key.Suspect = false
-		if l, err = e.tx.FindLane(key); err != nil {
+		if l, err = findLane(e.tx, key); err != nil {
 			return err
 		}
 		j.Lane = l.ID
@@ -216,7 +216,8 @@ func (e *ender) release(j *Job, refund bool) error {
 	return nil
 }
 
-func (e *ender) observe(obs []store.Observed) error {
+// observe applies what was learned by the job's call; job 0: by nobody's.
+func (e *ender) observe(job int64, obs []store.Observed) error {
 	for _, o := range obs {
 		l, err := e.limits.get(o.Limit)
 		if err != nil {
@@ -228,7 +229,7 @@ func (e *ender) observe(obs []store.Observed) error {
 		if o.At == 0 {
 			o.At = e.now
 		}
-		o.Reason = clean(o.Reason)
+		o.Reason, o.Job = clean(o.Reason), job
 		l.State.Observe(l.Spec, o.Observation, o.Random)
 		l.changed = true
 	}

@@ -225,7 +225,7 @@ func (in *inserter) newLane(n *store.NewJob) (*laneUse, error) {
 			}
 		}
 	}
-	lane, err := in.tx.FindLane(n.LaneKey)
+	lane, err := findLane(in.tx, n.LaneKey)
 	if err != nil {
 		return nil, err
 	}

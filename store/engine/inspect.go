@@ -155,7 +155,7 @@ func replay(tx Tx, j *Job, at, now int64, newKey func() string) (refused, err er
 	if l.Band.Suspect {
 		key := laneKey(l)
 		key.Suspect = false
-		if l, err = tx.FindLane(key); err != nil {
+		if l, err = findLane(tx, key); err != nil {
 			return nil, err
 		}
 	}
@@ -209,28 +209,12 @@ func (s *Store) Discard(ctx context.Context, ids []int64) (errs []error, err err
 			}
 			drop = append(drop, j.ID)
 		}
-		return tx.DropEnded(drop)
+		return dropEnded(tx, drop)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return errs, nil
-}
-
-// Prune removes done and cancelled jobs that ended before the instant.
-func (s *Store) Prune(ctx context.Context, before int64, n int) (removed int, err error) {
-	err = s.db.Update(ctx, func(tx Tx) error {
-		ids, err := tx.EndedBefore([]store.State{store.Done, store.Cancelled}, before, n)
-		if err != nil {
-			return err
-		}
-		removed = len(ids)
-		return tx.DropEnded(ids)
-	})
-	if err != nil {
-		return 0, err
-	}
-	return removed, nil
 }
 
 // Queues counts every queue that has jobs or is paused.
@@ -256,12 +240,28 @@ func (s *Store) PauseQueue(ctx context.Context, queue, reason string) error {
 		if err != nil {
 			return err
 		}
-		return tx.SaveQueue(QueueRow{Name: queue, Reason: clean(reason), At: now})
+		reason = clean(reason)
+		if err := tx.SaveQueue(QueueRow{Name: queue, Reason: reason, At: now}); err != nil {
+			return err
+		}
+		return note(tx, now, store.NoteQueue+queue, "paused%s", because(reason))
 	})
 }
 
 // ResumeQueue lets a queue's jobs start again. Its gates kept their times, so
 // nothing has to be woken.
 func (s *Store) ResumeQueue(ctx context.Context, queue string) error {
-	return s.db.Update(ctx, func(tx Tx) error { return tx.DropQueue(queue) })
+	return s.db.Update(ctx, func(tx Tx) error {
+		if _, paused, err := tx.Queue(queue); err != nil || !paused {
+			return err
+		}
+		if err := tx.DropQueue(queue); err != nil {
+			return err
+		}
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		return note(tx, now, store.NoteQueue+queue, "resumed")
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/penstockhq/penstock/limit"
@@ -43,11 +44,13 @@ func (s *Store) config(ctx context.Context, name string, spec limit.Spec, change
 		if row.Declared == "" { // set by a person before any code declared it
 			row.Declared = row.Set
 		}
-		return saveConfig(tx, row)
+		return saveConfig(tx, was, row)
 	})
 }
 
-func saveConfig(tx Tx, row LimitRow) error {
+// saveConfig writes a row, notes what changed for people, and lets the limit's
+// gates look again.
+func saveConfig(tx Tx, was, row LimitRow) error {
 	if err := tx.SaveLimitRow(row); err != nil {
 		return err
 	}
@@ -55,7 +58,27 @@ func saveConfig(tx Tx, row LimitRow) error {
 	if err != nil {
 		return err
 	}
-	return tx.WakeGates(row.Name, now)
+	if text := configNote(was, row); text != "" {
+		if err := note(tx, now, store.NoteLimit+row.Name, "%s", text); err != nil {
+			return err
+		}
+	}
+	return loosened(tx, row.Name, now)
+}
+
+// configNote says what changed; a first declaration is no change.
+func configNote(was, row LimitRow) string {
+	switch {
+	case row.Set != was.Set && row.Set == "":
+		return fmt.Sprintf("reset from %s to what is declared, %s", was.Set, row.Declared)
+	case row.Set != was.Set && was.Set != "":
+		return fmt.Sprintf("set to %s, was set to %s", row.Set, was.Set)
+	case row.Set != was.Set:
+		return fmt.Sprintf("set to %s, declared is %s", row.Set, row.Declared)
+	case was.Declared != "":
+		return fmt.Sprintf("declared as %s, was %s", row.Declared, was.Declared)
+	}
+	return ""
 }
 
 // ResetLimit takes a person's override away. Resetting a key that only its
@@ -75,23 +98,38 @@ func (s *Store) ResetLimit(ctx context.Context, name string) error {
 		if row.Set == "" {
 			return nil
 		}
+		was := row
 		row.Set = ""
-		return saveConfig(tx, row)
+		return saveConfig(tx, was, row)
 	})
 }
 
 // PauseLimit stops a limit until the instant.
 func (s *Store) PauseLimit(ctx context.Context, name string, until int64, reason string) error {
-	return s.change(ctx, name, func(l *loadedLimit, now int64) { l.State.PauseByPerson(now, until, clean(reason)) })
+	return s.change(ctx, name, func(tx Tx, l *loadedLimit, now int64) error {
+		l.State.PauseByPerson(now, until, clean(reason))
+		end := ""
+		if until != limit.Never {
+			end = " until " + time.UnixMicro(until).UTC().Format(time.RFC3339)
+		}
+		return note(tx, now, store.NoteLimit+name, "paused%s%s", end, because(reason))
+	})
 }
 
 // ResumeLimit lifts a person's pause and the API's.
 func (s *Store) ResumeLimit(ctx context.Context, name string) error {
-	return s.change(ctx, name, func(l *loadedLimit, _ int64) { l.State.Resume() })
+	return s.change(ctx, name, func(tx Tx, l *loadedLimit, now int64) error {
+		until, _, _ := l.State.Paused(now)
+		l.State.Resume()
+		if until == 0 {
+			return nil
+		}
+		return note(tx, now, store.NoteLimit+name, "resumed")
+	})
 }
 
 // change changes one limit's state and lets its gates look again.
-func (s *Store) change(ctx context.Context, name string, fn func(l *loadedLimit, now int64)) error {
+func (s *Store) change(ctx context.Context, name string, fn func(tx Tx, l *loadedLimit, now int64) error) error {
 	if strings.HasSuffix(name, "/*") {
 		return fmt.Errorf("limit %q is a pattern: name one of its keys, or set the pattern to \"paused\"", name)
 	}
@@ -108,12 +146,14 @@ func (s *Store) change(ctx context.Context, name string, fn func(l *loadedLimit,
 		if err != nil {
 			return err
 		}
-		fn(l, now)
+		if err := fn(tx, l, now); err != nil {
+			return err
+		}
 		l.changed = true
 		if err := ls.save(); err != nil {
 			return err
 		}
-		return tx.WakeGates(name, now)
+		return loosened(tx, name, now)
 	})
 }
 
@@ -125,7 +165,7 @@ func (s *Store) Observe(ctx context.Context, obs []store.Observed) error {
 			return err
 		}
 		e := ender{tx: tx, now: now, limits: newLimits(tx)}
-		if err := e.observe(obs); err != nil {
+		if err := e.observe(0, obs); err != nil {
 			return err
 		}
 		return e.limits.save()
@@ -182,7 +222,7 @@ func limitInfo(tx Tx, name string) (store.LimitInfo, error) {
 	if err != nil {
 		return store.LimitInfo{}, err
 	}
-	return store.LimitInfo{Name: name, Declared: row.Declared, Set: row.Set, Spec: l.Spec, State: l.State, Waiting: -1}, nil
+	return store.LimitInfo{Name: name, Declared: row.Declared, Set: row.Set, Spec: l.Spec, State: l.State}, nil
 }
 
 // checkLimitName accepts names, keyed names and patterns "name/*".

@@ -202,7 +202,7 @@ func (e *ender) lose(j *Job, lostMax int) error {
 	}
 	key := laneKey(l)
 	key.Suspect = true
-	if l, err = e.tx.FindLane(key); err != nil {
+	if l, err = findLane(e.tx, key); err != nil {
 		return err
 	}
 	j.Lane, j.State = l.ID, store.Waiting
@@ -224,12 +224,16 @@ func (s *Store) Cancels(ctx context.Context, worker string) (ids []int64, err er
 func (s *Store) Workers(ctx context.Context) (out []store.WorkerInfo, err error) {
 	err = s.db.View(ctx, func(tx Tx) error {
 		out = nil
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
 		rows, err := tx.Workers()
 		if err != nil {
 			return err
 		}
 		for _, w := range rows {
-			info := store.WorkerInfo{Worker: w.Worker, SeenAt: w.SeenAt}
+			info := store.WorkerInfo{Worker: w.Worker, SeenAt: w.SeenAt, Dead: s.dead(w, now)}
 			for after := int64(0); ; {
 				held, err := tx.HeldBy(w.ID, after, rescueChunk)
 				if err != nil {

@@ -36,7 +36,12 @@ func (s *Store) Sweep(ctx context.Context) (finds int, err error) {
 				finds++
 			}
 		}
-		name, err = dropIdle(tx, s.sweepName, now)
+		if finds > 0 {
+			if err := countFinds(tx, finds, now); err != nil {
+				return err
+			}
+		}
+		name, _, err = dropIdle(tx, s.sweepName, now)
 		return err
 	})
 	if err != nil {
@@ -54,7 +59,10 @@ func mend(tx Tx, l *Lane, now int64) (bool, error) {
 			return false, err
 		}
 		g.OpensAt = now
-		return true, tx.SaveGate(g)
+		if err := tx.SaveGate(g); err != nil {
+			return true, err
+		}
+		return true, tx.Notify()
 	}
 	at, ok, err := tx.FirstDue(l.ID)
 	if err != nil || !ok || at >= awaitsEnd {
@@ -68,11 +76,11 @@ func mend(tx Tx, l *Lane, now int64) (bool, error) {
 }
 
 // dropIdle removes states of keyed limits that carry no information any more,
-// and returns the name to go on behind.
-func dropIdle(tx Tx, after string, now int64) (string, error) {
+// and returns the name to go on behind and how many it removed.
+func dropIdle(tx Tx, after string, now int64) (next string, dropped int, err error) {
 	names, err := tx.LimitStates(after, sweepPage)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	for _, name := range names {
 		if !strings.Contains(name, "/") {
@@ -80,16 +88,17 @@ func dropIdle(tx Tx, after string, now int64) (string, error) {
 		}
 		l, err := newLimits(tx).get(name)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		if l.State.Idle(l.Spec, now) {
 			if err := tx.SaveLimitState(name, nil); err != nil {
-				return "", err
+				return "", 0, err
 			}
+			dropped++
 		}
 	}
 	if len(names) < sweepPage {
-		return "", nil
+		return "", dropped, nil
 	}
-	return names[len(names)-1], nil
+	return names[len(names)-1], dropped, nil
 }

@@ -171,11 +171,17 @@ type QueueRow struct {
 // (zero, false, nil). Slices passed in are not kept, slices returned are owned by
 // the caller.
 type Tx interface {
+	Upkeep
+
 	// Now is the store's clock, read when called.
 	Now() (int64, error)
 
+	// Notify says that the transaction makes something startable, or makes it so
+	// earlier than a worker may know: those who watch are told after the commit.
+	Notify() error
+
 	// FindLane returns the lane of the key, creating it (empty, at the gate of its
-	// first draw) and its band if it is not there.
+	// first draw) and its band if it is not there. It may be retired.
 	FindLane(key store.LaneKey) (Lane, error)
 	// Lanes returns the lanes by id; the result has the order of ids.
 	Lanes(ids []int64) ([]Lane, error)

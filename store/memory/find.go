@@ -55,7 +55,7 @@ func (t *tx) QueueInfos(now int64) ([]store.QueueInfo, error) {
 		return infos[name]
 	}
 	for name, q := range t.queues {
-		info(name).Paused, info(name).PausedReason = true, q.Reason
+		info(name).Paused, info(name).PausedReason, info(name).PausedAt = true, q.Reason, q.At
 	}
 	t.visible(func(j engine.Job, _ engine.Lane, b engine.Band) {
 		q := info(b.Queue)

@@ -38,7 +38,7 @@ type eventKey struct {
 // rows are the tables and their indexes. A row in a map is never changed in
 // place: it is replaced, so that the undo log may keep the old one.
 type rows struct {
-	lastBand, lastLane, lastJob int64
+	lastBand, lastLane, lastJob, lastNote int64
 
 	bands    map[int64]engine.Band
 	bandIDs  map[bandKey]*index    // by (0, ID); several with one key once a load was released
@@ -67,6 +67,9 @@ type rows struct {
 	workers map[string]engine.WorkerRow
 	effects map[string]engine.EffectRow
 	queues  map[string]engine.QueueRow
+
+	counters map[string]int64
+	notes    map[int64]store.Note
 }
 
 func newRows() rows {
@@ -96,6 +99,8 @@ func newRows() rows {
 		workers:  make(map[string]engine.WorkerRow),
 		effects:  make(map[string]engine.EffectRow),
 		queues:   make(map[string]engine.QueueRow),
+		counters: make(map[string]int64),
+		notes:    make(map[int64]store.Note),
 	}
 }
 

@@ -145,8 +145,8 @@ func (t *tx) QueueInfos(now int64) ([]store.QueueInfo, error) {
 	}
 	err = t.query(func(r row) {
 		q := queue(r.text(0))
-		q.Paused, q.PausedReason = true, r.text(1)
-	}, `SELECT name, reason FROM penstock_queue`)
+		q.Paused, q.PausedReason, q.PausedAt = true, r.text(1), r.int(2)
+	}, `SELECT name, reason, at FROM penstock_queue`)
 	if err != nil {
 		return nil, err
 	}

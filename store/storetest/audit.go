@@ -143,7 +143,7 @@ func auditCounts(t testing.TB, s store.Store, jobs []store.Job) {
 	}
 	for _, q := range got {
 		w := want[q.Name]
-		w.Name, w.Paused, w.PausedReason = q.Name, q.Paused, q.PausedReason
+		w.Name, w.Paused, w.PausedReason, w.PausedAt = q.Name, q.Paused, q.PausedReason, q.PausedAt
 		if q != w {
 			t.Errorf("audit: queue counts %+v, the jobs listed say %+v", q, w)
 		}

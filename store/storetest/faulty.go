@@ -247,9 +247,6 @@ func (f *FaultyStore) Replay(ctx context.Context, ids, due []int64, newKey func(
 func (f *FaultyStore) Discard(ctx context.Context, ids []int64) ([]error, error) {
 	return get(f, "Discard", func() ([]error, error) { return f.s.Discard(ctx, ids) })
 }
-func (f *FaultyStore) Prune(ctx context.Context, before int64, n int) (int, error) {
-	return get(f, "Prune", func() (int, error) { return f.s.Prune(ctx, before, n) })
-}
 func (f *FaultyStore) Queues(ctx context.Context) ([]store.QueueInfo, error) {
 	return get(f, "Queues", func() ([]store.QueueInfo, error) { return f.s.Queues(ctx) })
 }

@@ -209,6 +209,10 @@ func (tw *twins) step() {
 			n, err := s.Prune(tw.ctx, []store.State{store.Done, store.Cancelled}, tw.clock.Now()-5_000_000, 1000)
 			return fmt.Sprint(n, kindOf(err))
 		})
+		tw.both("tidy", func(_ int, s store.Store) string {
+			got, err := s.Tidy(tw.ctx)
+			return fmt.Sprint(got, kindOf(err))
+		})
 	case op == 38:
 		tw.both("release", func(_ int, s store.Store) string { return kindOf(s.Release(tw.ctx, "load")) })
 	default:

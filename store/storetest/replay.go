@@ -251,13 +251,14 @@ func testPrune(e *env) {
 	young := e.started(w)
 	e.done(young)
 	waiting := e.one()
-	if n, err := e.Prune(e.ctx, cut, 4); err != nil || n != 4 {
+	prunable := []store.State{store.Done, store.Cancelled}
+	if n, err := e.Prune(e.ctx, prunable, cut, 4); err != nil || n != 4 {
 		e.Errorf("pruned %d, %v; expected 4", n, err)
 	}
-	if n, err := e.Prune(e.ctx, cut, 100); err != nil || n != 2 {
+	if n, err := e.Prune(e.ctx, prunable, cut, 100); err != nil || n != 2 {
 		e.Errorf("then pruned %d, %v; expected 2", n, err)
 	}
-	if n, err := e.Prune(e.ctx, cut, 100); err != nil || n != 0 {
+	if n, err := e.Prune(e.ctx, prunable, cut, 100); err != nil || n != 0 {
 		e.Errorf("then pruned %d, %v; expected none", n, err)
 	}
 	e.wantState(dead.ID, store.Dead)

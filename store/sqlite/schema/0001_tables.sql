@@ -25,7 +25,8 @@ CREATE INDEX penstock_band_key ON penstock_band (load, kind, run, queue, priorit
 CREATE INDEX penstock_band_run ON penstock_band (run) WHERE run <> '';
 CREATE INDEX penstock_band_staged ON penstock_band (load) WHERE load <> '';
 
--- state: 0 empty, 1 ready at its gate, 2 sleeping until next_at.
+-- state: 0 empty, 1 ready at its gate, 2 sleeping until next_at, 3 empty and to be
+-- removed unless a job refers to it.
 -- draws: JSON, [["limit",cost],...], in the order of the jobs' draws.
 CREATE TABLE penstock_lane (
   id      INTEGER PRIMARY KEY,
@@ -165,6 +166,14 @@ CREATE TABLE penstock_effect (
   done   INTEGER NOT NULL,
   at     INTEGER NOT NULL,
   result BLOB
+) STRICT;
+
+-- What was changed by hand, for people. Only the newest are kept.
+CREATE TABLE penstock_note (
+  id      INTEGER PRIMARY KEY,
+  at      INTEGER NOT NULL,
+  subject TEXT NOT NULL,
+  text    TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE penstock_queue (
