@@ -108,3 +108,24 @@ func put(into []int64, at, now, period Instant, n int64) {
 		into[i] = addCost(into[i], n)
 	}
 }
+
+// Use is how many permits of a rate are taken now, of how many: in the window
+// that ends now, or in the present period of a calendar quota. Slots ahead of
+// now count.
+func (s *State) Use(r Rate, now Instant) (used, of int64) {
+	now = clampInstant(now)
+	n, w := r.Limit()
+	if r.Calendar == Rolling {
+		return s.Used(w, now), n
+	}
+	z, err := loadZone(r.Zone)
+	if err != nil {
+		return 0, n
+	}
+	for _, c := range s.log.charges {
+		if z.periodAt(r.Calendar, now).covers(c.at) {
+			used = addCost(used, c.cost)
+		}
+	}
+	return used, n
+}

@@ -131,3 +131,18 @@ func TestRefusalsAfterAClockThatWasPutBack(t *testing.T) {
 		t.Errorf("cause %+v, refusals %+v", c, s.refused.log)
 	}
 }
+
+func TestUse(t *testing.T) {
+	sp := mustParse(t, "5/s, 100/day@UTC")
+	var s State
+	day := testStart - testStart%(24*hour)
+	for _, at := range []Instant{day - hour, day + hour, day + hour + second/2, day + hour + second} {
+		s.Take(sp, Ask{Cost: 2}, at)
+	}
+	for i, want := range []int64{4, 6} {
+		used, of := s.Use(sp.Rates[i], day+hour+second)
+		if n, _ := sp.Rates[i].Limit(); used != want || of != n {
+			t.Errorf("%v: %d of %d, expected %d of %d", sp.Rates[i], used, of, want, n)
+		}
+	}
+}

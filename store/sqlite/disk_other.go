@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package sqlite
+
+func diskFree(string) int64 { return -1 }
