@@ -1,7 +1,11 @@
 package cli_test
 
 import (
+	"io"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -55,7 +59,7 @@ func TestKilledAndStartedAgain(t *testing.T) {
 func TestKilledWhileLoading(t *testing.T) {
 	t.Parallel()
 	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
-	write(t, dir, "calls.jsonl", calls(a, 2500)...) // more than two chunks
+	write(t, dir, "calls.jsonl", calls(a, 8000)...)
 	pipe := filepath.Join(dir, "fifo")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skip(err)
@@ -63,7 +67,9 @@ func TestKilledWhileLoading(t *testing.T) {
 	c := begin(t, dir, nil, "run", pipe, "--run", "r", "--limit", "1000/s", "--json")
 	feed := openPipe(t, pipe)
 	text := readFile(t, filepath.Join(dir, "calls.jsonl"))
-	if _, err := feed.Write(text[:len(text)-10]); err != nil { // the reader has all but a pipe's buffer
+	// When this returns, all but two buffers of 64 KiB have been read, so several
+	// chunks of 1,000 lines have been staged.
+	if _, err := feed.Write(text[:len(text)-10]); err != nil {
 		t.Fatal(err)
 	}
 	c.kill(syscall.SIGKILL)
@@ -153,5 +159,30 @@ func TestAtMostOnceIsDeadInDoubt(t *testing.T) {
 	penstock(t, dir, append(args, "--retry-dead")...).exits(1).says("in doubt")
 	if n := len(a.Log()); n != 3 {
 		t.Errorf("%d calls, expected 3", n)
+	}
+}
+
+// A signal does not wait for whoever writes to the pipe.
+func TestInterruptedWhileItReads(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	c := begin(t, dir, func(cmd *exec.Cmd) { cmd.Stdin = reader }, "run", "-", "--limit", "1000/s")
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(calls(a, 4000), "\n") // more than the pipe and the reader hold, so it is reading
+	if _, err := io.WriteString(writer, text); err != nil {
+		t.Fatal(err)
+	}
+	c.kill(syscall.SIGTERM)
+	c.wait()
+	c.exits(143).says("nothing was sent")
+	if n := len(a.Log()); n > 0 {
+		t.Errorf("%d calls were made", n)
 	}
 }

@@ -1,11 +1,14 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	penstockapi "github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/apisim"
 )
 
@@ -144,5 +147,37 @@ func TestStoreFailuresExitWithThree(t *testing.T) {
 	penstock(t, dir, "run", "calls.jsonl", "--limit", "9/s", "--out", "nowhere/out.jsonl").exits(3).says("--out: ")
 	if n := len(a.Log()); n > 0 {
 		t.Errorf("%d calls were made", n)
+	}
+}
+
+// A call draws on the limits its line names, in their order, and then on its
+// host's. The line's cost is for the host's limit, and for limits in a list.
+func TestDraws(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	url := `"url": "` + a.URL + `"`
+	write(t, dir, "calls.jsonl",
+		`{`+url+`}`,
+		`{`+url+`, "cost": 3}`,
+		`{`+url+`, "limits": ["b", "shop/7"], "cost": 2}`,
+		`{`+url+`, "limits": {"b": 5, "a": 1}, "cost": 2}`,
+		`{`+url+`, "limits": {"`+a.Host+`": 4, "a": 1}, "cost": 2}`)
+	penstock(t, dir, "run", "calls.jsonl", "--run", "r", "--limit", "100/s", "--limit", "a=100/s", "--limit", "b=100/s", "--limit", "shop/*=100/s").exits(0)
+	client, err := penstockapi.Open(t.Context(), filepath.Join(dir, "penstock.db"), penstockapi.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	jobs, err := client.Jobs(t.Context(), penstockapi.Filter{Run: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, j := range jobs {
+		got = append(got, strings.ReplaceAll(fmt.Sprint(j.Draws), a.Host, "host"))
+	}
+	want := []string{"[{host 1}]", "[{host 3}]", "[{b 2} {shop/7 2} {host 2}]", "[{b 5} {a 1} {host 2}]", "[{host 4} {a 1}]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, expected %v", got, want)
 	}
 }
