@@ -59,9 +59,10 @@ type Store interface {
 	// Now is the store's clock.
 	Now(ctx context.Context) (int64, error)
 	// Watch returns a channel that gets a value, never blocking the sender,
-	// soon after another process may have made work available (within 100 ms on
-	// a file) and at once after this one did. Spurious values are allowed, a
-	// missed one is not. It works until ctx ends.
+	// soon after another process made something startable, or startable earlier
+	// than an earlier claim's NextAt said (within 100 ms on a file), and at once
+	// after this one did. Spurious values are allowed, a missed one is not. It
+	// works until ctx ends.
 	Watch(ctx context.Context) <-chan struct{}
 	// Ping reports whether the store can be read and written at the moment.
 	Ping(ctx context.Context) error

@@ -121,7 +121,9 @@ func (c *claim) run() error {
 		return err
 	}
 	c.res.Now = c.now
-	if plan.Again || more || c.cut && len(c.res.Jobs) > 0 {
+	// What was cut off may be startable, while there is a place for it. The next
+	// look finds other gates, since those of refused lanes are shut now.
+	if plan.Again || more || c.cut && len(c.res.Jobs) < c.r.Places {
 		c.res.NextAt = c.now
 		return nil
 	}

@@ -46,6 +46,7 @@ func (c *claim) commit(plan *dispatch.Plan) (err error) {
 // commitGates writes the lanes and gates the plan moved. Gates come last,
 // because a lane that changes may open one again.
 func (c *claim) commitGates(plan *dispatch.Plan) error {
+	notify := false
 	was := make(map[gateKey]Gate, len(plan.Gates))
 	for _, g := range plan.Gates {
 		row := c.gates[gateKey{g.Band, g.Limit}]
@@ -67,6 +68,7 @@ func (c *claim) commitGates(plan *dispatch.Plan) error {
 			if err != nil {
 				return err
 			}
+			notify = notify || l.State == LaneSleeping
 			if due {
 				g.OpensAt = min(g.OpensAt, c.now)
 			}
@@ -76,12 +78,19 @@ func (c *claim) commitGates(plan *dispatch.Plan) error {
 		}
 	}
 	for key, g := range c.gates {
-		if old, ok := was[key]; ok && old == *g {
+		old, seen := was[key]
+		if seen && old == *g {
 			continue
 		}
+		// A gate that was seen was open, so whoever may serve it has looked at it. Of
+		// another one others may believe that it opens later.
+		notify = notify || !seen
 		if err := c.tx.SaveGate(*g); err != nil {
 			return err
 		}
+	}
+	if notify {
+		return c.tx.Notify()
 	}
 	return nil
 }

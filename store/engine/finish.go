@@ -78,7 +78,8 @@ func (e *ender) finish(j *Job, f *store.Finish) error {
 	if j.Cancel && (outcome == store.OutcomeRetry || outcome == store.OutcomeThrottled || outcome == store.OutcomeSnoozed || outcome == store.OutcomeReturned) {
 		outcome = store.OutcomeCancelled
 	}
-	if err := e.release(j, f.Outcome == store.OutcomeReturned); err != nil {
+	neverBegan := f.Outcome == store.OutcomeReturned || f.Started == 0 && (f.Outcome == store.OutcomeDead || f.Outcome == store.OutcomeCancelled)
+	if err := e.release(j, neverBegan); err != nil {
 		return err
 	}
 	if outcome == store.OutcomeReturned {
@@ -207,7 +208,7 @@ func (e *ender) release(j *Job, refund bool) error {
 		l.State.Release(l.Spec, ch.Cost, ch.Slot, e.now, refund)
 		l.changed = true
 		if full || refund {
-			if err := e.tx.WakeGates(ch.Limit, e.now); err != nil {
+			if err := loosened(e.tx, ch.Limit, e.now); err != nil {
 				return err
 			}
 		}

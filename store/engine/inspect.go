@@ -258,6 +258,9 @@ func (s *Store) ResumeQueue(ctx context.Context, queue string) error {
 		if err := tx.DropQueue(queue); err != nil {
 			return err
 		}
+		if err := tx.Notify(); err != nil {
+			return err
+		}
 		now, err := tx.Now()
 		if err != nil {
 			return err

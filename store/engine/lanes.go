@@ -12,7 +12,10 @@ func enter(tx Tx, l *Lane, at, now int64) error {
 		return wake(tx, l, now)
 	}
 	l.State, l.NextAt = LaneSleeping, at
-	return tx.SaveLane(*l)
+	if err := tx.SaveLane(*l); err != nil {
+		return err
+	}
+	return tx.Notify()
 }
 
 // wake puts a lane at its gate and opens the gate for a look.
@@ -31,11 +34,21 @@ func wake(tx Tx, l *Lane, now int64) error {
 	if err := tx.SaveLane(*l); err != nil {
 		return err
 	}
-	if g.OpensAt <= now {
-		return nil
+	if g.OpensAt > now {
+		g.OpensAt = now
+		if err := tx.SaveGate(g); err != nil {
+			return err
+		}
 	}
-	g.OpensAt = now
-	return tx.SaveGate(g)
+	return tx.Notify()
+}
+
+// loosened opens the limit's gates for a look: something gave it room.
+func loosened(tx Tx, name string, now int64) error {
+	if err := tx.WakeGates(name, now); err != nil {
+		return err
+	}
+	return tx.Notify()
 }
 
 // gateOf returns the gate's row, or an empty one to be saved.

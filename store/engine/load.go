@@ -25,7 +25,10 @@ func (s *Store) Release(ctx context.Context, load string) error {
 		for i, b := range bands {
 			ids[i] = b.ID
 		}
-		return tx.ReleaseBands(ids)
+		if err := tx.ReleaseBands(ids); err != nil {
+			return err
+		}
+		return tx.Notify()
 	})
 }
 

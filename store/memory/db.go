@@ -77,12 +77,12 @@ func NewDB(o Options) *DB {
 // error or a panic every row is as it was before.
 func (db *DB) Update(ctx context.Context, fn func(engine.Tx) error) error {
 	db.opt.Pause(PointBegin)
-	changed, err := db.update(ctx, fn)
+	notify, err := db.update(ctx, fn)
 	if err != nil {
 		return err
 	}
 	db.opt.Pause(PointCommitted)
-	if changed {
+	if notify {
 		db.signal()
 	}
 	if db.opt.AfterCommit != nil {
@@ -91,7 +91,7 @@ func (db *DB) Update(ctx context.Context, fn func(engine.Tx) error) error {
 	return nil
 }
 
-func (db *DB) update(ctx context.Context, fn func(engine.Tx) error) (changed bool, err error) {
+func (db *DB) update(ctx context.Context, fn func(engine.Tx) error) (notify bool, err error) {
 	if err := db.acquire(ctx); err != nil {
 		return false, err
 	}
@@ -106,7 +106,7 @@ func (db *DB) update(ctx context.Context, fn func(engine.Tx) error) (changed boo
 
 // run runs fn in one transaction, and rolls it back unless it is to be kept and
 // went well. The lock is held.
-func (db *DB) run(fn func(engine.Tx) error, keep bool) (changed bool, err error) {
+func (db *DB) run(fn func(engine.Tx) error, keep bool) (notify bool, err error) {
 	t := &tx{db: db, rows: &db.rows, write: true}
 	done := false
 	defer func() {
@@ -173,8 +173,8 @@ func (db *DB) Alive(w store.Worker) engine.Liveness {
 	return db.opt.Alive(w)
 }
 
-// Watch returns a channel that gets a value after each update that changed
-// something a claim looks at. It stays silent once ctx has ended.
+// Watch returns a channel that gets a value after each update that called for it
+// (engine.Tx.Notify). It stays silent once ctx has ended.
 func (db *DB) Watch(ctx context.Context) <-chan struct{} {
 	ch := make(chan struct{}, 1)
 	db.mu.Lock()

@@ -92,8 +92,8 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		gate := func(tx engine.Tx) error { return tx.SaveGate(engine.Gate{Band: 1, OpensAt: 5}) }
-		update(gate)
-		update(func(tx engine.Tx) error { return tx.SaveQueue(engine.QueueRow{Name: "q"}) })
+		update(engine.Tx.Notify)
+		update(engine.Tx.Notify)
 		if !signalled() || signalled() {
 			t.Error("expected one pending value after two updates")
 		}

@@ -21,7 +21,6 @@ func (t *tx) SaveQueue(q engine.QueueRow) error {
 		return err
 	}
 	put(t, t.queues, q.Name, q)
-	t.wake = true
 	return nil
 }
 
@@ -30,7 +29,6 @@ func (t *tx) DropQueue(name string) error {
 		return err
 	}
 	del(t, t.queues, name)
-	t.wake = true
 	return nil
 }
 

@@ -66,7 +66,6 @@ func (t *tx) ReleaseBands(ids []int64) error {
 		b.Load = ""
 		put(t, t.bands, id, b)
 		add(t, t.bandIDs, keyOf(b), entry{0, id}) // maybe beside others
-		t.wake = true
 	}
 	return nil
 }
@@ -89,7 +88,6 @@ func (t *tx) SaveGate(g engine.Gate) error {
 		t.gatesOf[g.Band] = make(map[string]bool) // empty, it means nothing
 	}
 	put(t, t.gatesOf[g.Band], g.Limit, true)
-	t.wake = true
 	return nil
 }
 

@@ -35,7 +35,6 @@ func (t *tx) setHot(j engine.Job) error {
 	} else {
 		add(t, t.held, j.Worker, entry{0, j.ID})
 	}
-	t.wake = true
 	return nil
 }
 
@@ -54,7 +53,6 @@ func (t *tx) unsetHot(id int64) {
 	} else {
 		remove(t, t.held, old.Worker, entry{0, id})
 	}
-	t.wake = true
 }
 
 func (t *tx) AddJobs(jobs []*engine.Job, bodies []engine.Body) error {

@@ -100,7 +100,6 @@ func (t *tx) SaveLane(l engine.Lane) error {
 	t.unplace(old)
 	put(t, t.lanes, l.ID, row)
 	t.place(row)
-	t.wake = true
 	return nil
 }
 

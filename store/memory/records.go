@@ -90,7 +90,6 @@ func (t *tx) SaveLimitRow(r engine.LimitRow) error {
 		return err
 	}
 	put(t, t.limits, r.Name, r)
-	t.wake = true
 	return nil
 }
 
@@ -113,7 +112,6 @@ func (t *tx) SaveLimitState(name string, state []byte) error {
 	} else {
 		put(t, t.states, name, slices.Clone(state))
 	}
-	t.wake = true
 	return nil
 }
 

@@ -111,7 +111,7 @@ type tx struct {
 	db    *DB
 	write bool
 	over  bool
-	wake  bool // something changed that a claim looks at
+	wake  bool // those who watch are to be told
 	undo  []func()
 }
 
@@ -189,4 +189,12 @@ func (t *tx) removeFrom(x *index, e entry) {
 	if x.remove(e) {
 		t.undo = append(t.undo, func() { x.add(e) })
 	}
+}
+
+func (t *tx) Notify() error {
+	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	t.wake = true
+	return nil
 }

@@ -21,8 +21,6 @@ type conn struct {
 	row   row
 	ctx   context.Context // of the view under way; a write transaction has none
 
-	// wrote says that a statement changed something since it was last cleared.
-	wrote bool
 }
 
 type driverConn interface {
@@ -107,7 +105,6 @@ func (k *conn) exec(sql string, args ...driver.Value) error {
 	if err != nil {
 		return err
 	}
-	k.noteWrite(sql)
 	_, err = s.ExecContext(k.ctx, k.bind(args))
 	return translate(err)
 }
@@ -117,7 +114,6 @@ func (k *conn) query(each func(row), sql string, args ...driver.Value) (err erro
 	if err != nil {
 		return err
 	}
-	k.noteWrite(sql)
 	rows, err := s.QueryContext(k.ctx, k.bind(args))
 	if err != nil {
 		return translate(err)
@@ -141,14 +137,6 @@ func (k *conn) query(each func(row), sql string, args ...driver.Value) (err erro
 		default:
 			return translate(err)
 		}
-	}
-}
-
-// noteWrite goes by the first letter: INSERT, UPDATE, DELETE.
-func (k *conn) noteWrite(sql string) {
-	switch sql[0] {
-	case 'I', 'U', 'D':
-		k.wrote = true
 	}
 }
 

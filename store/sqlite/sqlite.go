@@ -133,7 +133,7 @@ func (d *db) open(ctx context.Context, mode os.FileMode, o Options) (err error) 
 		return err
 	}
 	d.watcher = newWatcher(watch)
-	d.writer.wrote = d.watcher.wrote
+	d.writer.tell = d.watcher.committed
 	d.readers = newReaders(d.path, o.Now, d.live)
 	return nil
 }

@@ -125,7 +125,7 @@ func (t *tx) OpenGates(band, at int64, n int) ([]engine.Gate, error) {
 	return gates, err
 }
 
-const sqlOpenGates = `SELECT ` + gateColumns + ` FROM penstock_gate WHERE band = ? AND opens_at <= ? AND ` + sqlNotEmpty + ` ORDER BY opens_at, limit_name LIMIT ?`
+const sqlOpenGates = `SELECT ` + gateColumns + ` FROM penstock_gate WHERE band = ? AND opens_at <= ? AND ` + sqlNotEmpty + ` ORDER BY opens_at, limit_name LIMIT 0+?`
 
 // NextGate need not see empty gates: their instant is limit.Never, and so is none.
 func (t *tx) NextGate(bands []int64, at int64) (int64, error) {

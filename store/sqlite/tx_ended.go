@@ -139,10 +139,10 @@ func (t *tx) EndedBefore(states []store.State, before int64, n int) ([]int64, er
 }
 
 func sqlPrunable(states []store.State) string {
-	return `SELECT id FROM penstock_ended WHERE state <> 4 AND state IN (` + stateList(states) + `) AND finished_at < ? ORDER BY finished_at LIMIT ?`
+	return `SELECT id FROM penstock_ended WHERE state <> 4 AND state IN (` + stateList(states) + `) AND finished_at < ? ORDER BY finished_at LIMIT 0+?`
 }
 
-const sqlDeadBefore = `SELECT id FROM penstock_ended WHERE state = 4 AND finished_at < ? ORDER BY id LIMIT ?`
+const sqlDeadBefore = `SELECT id FROM penstock_ended WHERE state = 4 AND finished_at < ? ORDER BY id LIMIT 0+?`
 
 func stateList(states []store.State) string {
 	s := make([]string, len(states))

@@ -105,7 +105,7 @@ func findQuery(f store.Filter, states []store.State, from, when string) (string,
 	if f.After != 0 {
 		where(when+` >= ?`, f.After)
 	}
-	s.WriteString(` ORDER BY j.id LIMIT ?`)
+	s.WriteString(` ORDER BY j.id LIMIT 0+?`)
 	return s.String(), append(args, int64(f.N))
 }
 

@@ -163,7 +163,7 @@ func (t *tx) Heads(lane, at int64, n int) ([]*engine.Job, error) {
 	return t.listJobs(readJob, sqlHeads, lane, at, int64(n))
 }
 
-const sqlHeads = `SELECT ` + waitingColumns + ` FROM penstock_job j WHERE j.lane = ? AND j.state = 1 AND j.at <= ? ORDER BY j.at, j.id LIMIT ?`
+const sqlHeads = `SELECT ` + waitingColumns + ` FROM penstock_job j WHERE j.lane = ? AND j.state = 1 AND j.at <= ? ORDER BY j.at, j.id LIMIT 0+?`
 
 func (t *tx) DropJobs(ids []int64) error {
 	return t.exec(sqlDropJobs, encodeIDs(ids))
@@ -175,7 +175,7 @@ func (t *tx) HeldBy(worker string, after int64, n int) ([]*engine.Job, error) {
 	return t.listJobs(readJob, sqlHeldBy, worker, after, int64(n))
 }
 
-const sqlHeldBy = `SELECT ` + jobColumns + ` FROM penstock_job j WHERE j.worker = ? AND j.state = 2 AND j.id > ? ORDER BY j.id LIMIT ?`
+const sqlHeldBy = `SELECT ` + jobColumns + ` FROM penstock_job j WHERE j.worker = ? AND j.state = 2 AND j.id > ? ORDER BY j.id LIMIT 0+?`
 
 func (t *tx) CancelsOf(worker string) ([]int64, error) {
 	return t.listIDs(sqlCancelsOf, worker)

@@ -118,7 +118,7 @@ func (t *tx) SleepingLanes(at int64, n int) ([]engine.Lane, error) {
 	return t.listLanes(sqlSleepingLanes, at, int64(n))
 }
 
-const sqlSleepingLanes = `SELECT ` + laneColumns + ` FROM penstock_lane l WHERE l.state = 2 AND l.next_at <= ? ORDER BY l.next_at, l.id LIMIT ?`
+const sqlSleepingLanes = `SELECT ` + laneColumns + ` FROM penstock_lane l WHERE l.state = 2 AND l.next_at <= ? ORDER BY l.next_at, l.id LIMIT 0+?`
 
 func (t *tx) NextSleeper(bands []int64) (int64, error) {
 	if bands == nil {
@@ -136,17 +136,17 @@ func (t *tx) ReadyLanes(band int64, limit string, n int) ([]engine.Lane, error) 
 	return t.listLanes(sqlReadyLanes, band, limit, int64(n))
 }
 
-const sqlReadyLanes = `SELECT ` + laneColumns + ` FROM penstock_lane l WHERE l.band = ? AND l.gate = ? AND l.state = 1 ORDER BY l.vtime, l.id LIMIT ?`
+const sqlReadyLanes = `SELECT ` + laneColumns + ` FROM penstock_lane l WHERE l.band = ? AND l.gate = ? AND l.state = 1 ORDER BY l.vtime, l.id LIMIT 0+?`
 
 func (t *tx) LanePage(after int64, n int) ([]engine.Lane, error) {
-	return t.listLanes(`SELECT `+laneColumns+` FROM penstock_lane l WHERE l.id > ? ORDER BY l.id LIMIT ?`, after, int64(n))
+	return t.listLanes(`SELECT `+laneColumns+` FROM penstock_lane l WHERE l.id > ? ORDER BY l.id LIMIT 0+?`, after, int64(n))
 }
 
 func (t *tx) BandLanes(band, after int64, n int) ([]engine.Lane, error) {
 	return t.listLanes(sqlBandLanes, band, after, int64(n))
 }
 
-const sqlBandLanes = `SELECT ` + laneColumns + ` FROM penstock_lane l INDEXED BY penstock_lane_band WHERE l.band = ? AND l.id > ? ORDER BY l.id LIMIT ?`
+const sqlBandLanes = `SELECT ` + laneColumns + ` FROM penstock_lane l INDEXED BY penstock_lane_band WHERE l.band = ? AND l.id > ? ORDER BY l.id LIMIT 0+?`
 
 func (t *tx) FirstDue(lane int64) (at int64, found bool, err error) {
 	found, err = one(t, func(r row) { at = r.int(0) }, sqlFirstDue, lane)

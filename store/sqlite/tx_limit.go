@@ -20,7 +20,7 @@ func (t *tx) LimitRows(after string, n int) ([]engine.LimitRow, error) {
 	var rows []engine.LimitRow
 	err := t.query(func(r row) {
 		rows = append(rows, engine.LimitRow{Name: r.text(0), Declared: r.text(1), Set: r.text(2)})
-	}, `SELECT name, declared, set_spec FROM penstock_limit WHERE name > ? ORDER BY name LIMIT ?`, after, int64(n))
+	}, `SELECT name, declared, set_spec FROM penstock_limit WHERE name > ? ORDER BY name LIMIT 0+?`, after, int64(n))
 	return rows, err
 }
 
@@ -41,6 +41,6 @@ func (t *tx) SaveLimitState(name string, state []byte) error {
 func (t *tx) LimitStates(after string, n int) ([]string, error) {
 	var names []string
 	err := t.query(func(r row) { names = append(names, r.text(0)) },
-		`SELECT name FROM penstock_limit_state WHERE name > ? ORDER BY name LIMIT ?`, after, int64(n))
+		`SELECT name FROM penstock_limit_state WHERE name > ? ORDER BY name LIMIT 0+?`, after, int64(n))
 	return names, err
 }

@@ -19,8 +19,9 @@ func lookAfter(quiet time.Duration) time.Duration {
 	return 50 * time.Millisecond
 }
 
-// watcher tells those who watch of commits: this process's own at once, and
-// others by asking SQLite for the file's data version (a few microseconds).
+// watcher tells those who watch of commits that made something startable: this
+// process's own at once, and others by asking SQLite for the file's data version
+// (a few microseconds), and, when that moved, for the count of such commits.
 type watcher struct {
 	conn *conn         // nobody else's, for the version is relative to it
 	own  chan struct{} // this process committed
@@ -54,8 +55,9 @@ func (w *watcher) watch(ctx context.Context) <-chan struct{} {
 	return ch
 }
 
-// wrote says that this process committed. It never blocks.
-func (w *watcher) wrote() {
+// committed says that this process committed what others may wait for. It never
+// blocks.
+func (w *watcher) committed() {
 	select {
 	case w.own <- struct{}{}:
 	default:
@@ -75,7 +77,8 @@ func (w *watcher) tell() {
 
 func (w *watcher) loop() {
 	defer close(w.done)
-	last := int64(-1) // so the first look tells: somebody may have committed meanwhile
+	last, told := int64(-1), int64(-1) // so the first look tells: somebody may have committed meanwhile
+	count := int64(0)
 	active := time.Now()
 	timer := time.NewTimer(lookAfter(0))
 	defer timer.Stop()
@@ -92,13 +95,14 @@ func (w *watcher) loop() {
 		// reading shows at the next one, and what they committed before it is seen by
 		// those who are told now. An error is news too: whoever looks will meet it.
 		version, err := w.version()
-		if own || err != nil || version != last {
-			w.tell()
-			if err == nil {
-				active = time.Now()
-			}
+		if err == nil && version != last {
+			active = time.Now()
+			count, err = w.count()
 		}
-		last = version
+		if own || err != nil || count != told {
+			w.tell()
+		}
+		last, told = version, count
 		timer.Reset(lookAfter(time.Since(active)))
 	}
 }
@@ -106,6 +110,12 @@ func (w *watcher) loop() {
 func (w *watcher) version() (v int64, err error) {
 	_, err = one(w.conn, func(r row) { v = r.int(0) }, `PRAGMA data_version`)
 	return v, err
+}
+
+// count is how many commits made something startable.
+func (w *watcher) count() (n int64, err error) {
+	_, err = one(w.conn, func(r row) { n = r.int(0) }, `SELECT value FROM penstock_counter WHERE name = 'notify'`)
+	return n, err
 }
 
 func (w *watcher) close() error {

@@ -31,7 +31,7 @@ type writer struct {
 	clock func() int64
 	wake  chan struct{} // there are requests
 	done  chan struct{} // the goroutine ended
-	wrote func()        // called after a commit that changed something
+	tell  func()        // called after a commit that made something startable
 
 	mu     sync.Mutex
 	queue  []*request
@@ -215,7 +215,6 @@ func whileBusy(ctx context.Context, do func() error) error {
 // they share its commit. If anything fails, all is rolled back, and each is to run
 // again alone: nobody gets another one's error.
 func (w *writer) group() (again []*request) {
-	w.conn.wrote = false
 	t := w.newTx()
 	var group []*request
 	var err error
@@ -241,7 +240,6 @@ func (w *writer) alone(r *request) error {
 	if err := w.begin(time.Now()); err != nil {
 		return err
 	}
-	w.conn.wrote = false
 	t := w.newTx()
 	err := w.end(t, run(t, r.fn))
 	_ = w.turn.leave() // if it failed, so will the next turn, and say so
@@ -272,8 +270,8 @@ func (w *writer) commit(t *tx) error {
 	for _, id := range t.dropped {
 		_ = w.live.drop(id) // committed: a lock kept too long only makes a forgotten worker look alive
 	}
-	if w.conn.wrote {
-		w.wrote()
+	if t.notified {
+		w.tell()
 	}
 	return nil
 }

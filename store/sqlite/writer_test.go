@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
@@ -218,18 +219,18 @@ func TestViewPanics(t *testing.T) {
 	}
 }
 
-// Those who watch are told of this process's commits at once, and not of updates
-// that changed nothing: workers that look in vain would wake each other for ever.
-func TestTellsOfChangesOnly(t *testing.T) {
+// Those who watch are told of this process's commits that made something
+// startable, and of no others: workers that look in vain would wake each other
+// for ever.
+func TestTellsOfWhatMadeSomethingStartable(t *testing.T) {
 	d := openDBAt(t, tempFile(t))
 	told := 0
-	d.writer.wrote = func() { told++ }
+	d.writer.tell = func() { told++ }
 	err := d.Update(t.Context(), func(tx engine.Tx) error {
-		_, err := tx.Workers()
-		return err
+		return tx.SaveWorker(engine.WorkerRow{Worker: store.Worker{ID: "w", Lease: time.Second}})
 	})
 	if err != nil || told != 0 {
-		t.Errorf("told %d times of an update that only looked, %v", told, err)
+		t.Errorf("told %d times of a worker's heartbeat, %v", told, err)
 	}
 	insert(t, storeOn(d), job("q"))
 	if told != 1 {

@@ -98,7 +98,7 @@ func Run(t *testing.T, f Factory) {
 		insertTests, loadTests, claimTests, orderTests, placesTests, expiryTests,
 		permitTests, nextTests, finishTests, throttleTests, leaseTests, rescueTests,
 		cancelTests, replayTests, effectTests, limitTests, queueTests, inspectTests, whyTests,
-		eventTests, byteTests, operateTests, tidyTests, hazardTests, caseTests, flatTests, randomTests, processTests,
+		eventTests, byteTests, operateTests, tidyTests, hazardTests, cutTests, caseTests, flatTests, randomTests, processTests,
 	} {
 		for _, tt := range group {
 			if seen[tt.name] {

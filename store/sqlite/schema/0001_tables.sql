@@ -7,7 +7,8 @@ CREATE TABLE penstock_counter (
   name  TEXT PRIMARY KEY,
   value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO penstock_counter VALUES ('job', 0);
+-- notify: how many commits made something startable; see watch.go.
+INSERT INTO penstock_counter VALUES ('job', 0), ('notify', 0);
 
 -- What a claim selects by; kept when nothing waits there, so a claim finds those
 -- where something does by gates and sleeping lanes. Not unique: a band staged under a load keeps its id
