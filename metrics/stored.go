@@ -31,6 +31,12 @@ func (m *Metrics) stored(ctx context.Context) (*page, error) {
 	}
 	p.family("workers", gauge, "Processes that are registered as workers of the store.")
 	p.sample("workers", float64(len(workers)))
+	state, err := st.Checkup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.family("sweep_finds_total", counter, "Lanes that a sweep found asleep though they had work, ever and by any process: each is a fault of the store.")
+	p.sample("sweep_finds_total", float64(state.SweepFinds))
 	limits, err := readLimits(ctx, st, now)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,8 @@ works on it, and print its id. The database is made if it is not there.
 
 The call draws on the limits that --limit names, and on the limit of its host, named
 as the host ("api.example.com", "127.0.0.1:8080"), which is declared without any
-limit if nobody has declared it. --limit NAME=SPEC declares a limit, also the host's.
+limit if nobody has declared it. --limit NAME=SPEC declares a limit, also the host's, and
+--limit 'NAME/*=SPEC' one for each key after the slash.
 
 --data is sent as JSON if it is JSON, else as text; @FILE reads a file, @- standard
 input. ${NAME} in the URL and in headers is read from the environment of the process

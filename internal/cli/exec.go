@@ -20,8 +20,9 @@ a permit of each --limit, start the command, and give the permits' place in flig
 back when it has ended. It stands in the same line as jobs do. Several limits are
 granted together, or none is charged.
 
---limit NAME draws on a limit that is declared; --limit NAME=SPEC declares it, and
-makes the database if it is not there.
+--limit NAME draws on a limit that is declared; --limit NAME=SPEC declares it, too, and
+makes the database if it is not there. --limit 'NAME/*=SPEC' declares a limit for each key
+after the slash, and draws on none.
 
 Signals go to the command. If penstock itself is killed, the permits come back at
 once, and on Linux the command is killed with it.
@@ -76,7 +77,7 @@ var errWaited = errors.New("no permit was granted in time")
 func runExec(cmd *cobra.Command, f *execFlags, args []string) error {
 	switch {
 	case len(f.draws.draws) == 0:
-		return usagef("expected at least one --limit")
+		return usagef("expected at least one --limit to draw on")
 	case f.wait < 0:
 		return usagef("--wait must not be negative, got %v", f.wait)
 	}

@@ -52,12 +52,21 @@ func (l *limitValue) Set(text string) error {
 			return fmt.Errorf("%s is given twice", name)
 		}
 	}
+	if _, twice := l.specs[name]; twice {
+		return fmt.Errorf("%s is given twice", name)
+	}
 	if given {
 		sp, err := limit.Parse(spec)
 		if err != nil {
 			return oneLine(err)
 		}
 		l.specs[name] = sp
+	}
+	if strings.HasSuffix(name, "/*") {
+		if !given {
+			return fmt.Errorf("%s stands for all its keys: name one, or write %[1]s=SPEC to declare them", name)
+		}
+		return nil // a pattern is declared, and not drawn on
 	}
 	l.draws = append(l.draws, penstock.Draw{Limit: name, Cost: 1})
 	return nil

@@ -101,7 +101,7 @@ func (t *turn) print(s *show.Screen, now int64, n string) error {
 		more(name + ": " + t.Headers[name])
 	}
 	if t.Response != "" {
-		more(strings.ReplaceAll(t.Response, "\n", " "))
+		more(strings.ReplaceAll(strings.TrimSpace(t.Response), "\n", " "))
 	}
 	if len(t.Detail) > 0 {
 		more(string(t.Detail))
