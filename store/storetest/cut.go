@@ -19,7 +19,7 @@ func testCutShort(e *env) {
 	e.limit("key/*", "1 in flight")
 	w := e.worker("w")
 	for i := range busy {
-		e.insert(times(2, draw(fmt.Sprint("key/", i), 1), group(fmt.Sprint(i)), prio(9))...)
+		e.insert(times(2, draw(fmt.Sprint("key/", i), 1), group(fmt.Sprint(i)), prio(7+i%3))...)
 	}
 	held := 0
 	for held < busy {
