@@ -6,14 +6,46 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
+	"time"
 )
 
+// sameEvery is how often one message is printed, at most.
+const sameEvery = time.Minute
+
 // lineLog writes log records as plain lines for a person who is watching. Lines
-// about single starts are left out: commands tell of those in their own way.
+// about single starts are left out: commands tell of those in their own way. A
+// message that comes again and again is printed now and then.
 type lineLog struct {
 	w     io.Writer
 	least slog.Level
 	attrs string
+	said  *said // nil: every message is printed
+}
+
+// said remembers when each message was printed. Messages are few: what differs
+// from one to the next is in the attributes.
+type said struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func newLineLog(w io.Writer, least slog.Level) *lineLog {
+	return &lineLog{w: w, least: least, said: &said{at: map[string]time.Time{}}}
+}
+
+// again says whether a message was printed a short while before now.
+func (s *said) again(message string, now time.Time) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, ok := s.at[message]; ok && now.Sub(last) < sameEvery {
+		return true
+	}
+	s.at[message] = now
+	return false
 }
 
 // Enabled implements slog.Handler.
@@ -21,7 +53,7 @@ func (l *lineLog) Enabled(_ context.Context, level slog.Level) bool { return lev
 
 // Handle implements slog.Handler.
 func (l *lineLog) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "start ended" {
+	if r.Message == "start ended" || l.said.again(r.Message, r.Time) {
 		return nil
 	}
 	var b strings.Builder

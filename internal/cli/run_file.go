@@ -99,7 +99,7 @@ func (r *runner) openClient(ctx context.Context) error {
 	if r.plan.quiet {
 		level = slog.LevelError
 	}
-	logger := slog.New(&lineLog{w: r.screen, least: level})
+	logger := slog.New(newLineLog(r.screen, level))
 	// A line's length is what is bounded; its stored form is a little longer.
 	c, err := penstock.Open(ctx, r.plan.db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
 	if err != nil {

@@ -33,7 +33,7 @@ type tallied struct {
 }
 
 // rateSeconds is how far back the rate is measured, this second included.
-const rateSeconds = 12
+const rateSeconds = 8
 
 func newTally() tally { return tally{signal: make(chan struct{}, 1)} }
 

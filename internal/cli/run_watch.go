@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/internal/cli/progress"
+	"github.com/penstockhq/penstock/limit"
 )
 
 const (
@@ -118,7 +119,11 @@ func (w *watcher) snapshot(now time.Time) progress.Snapshot {
 	}
 	s.Total = max(s.Total, s.Ended())
 	s.Waiting = max(s.Total-s.Ended()-s.Running, 0)
-	s.Limit, s.Why = w.why(&s, now)
+	s.Limit = w.theLimit()
+	paused := w.paused(now)
+	if s.Why = paused; paused == "" {
+		s.Why = w.atLimit(&s)
+	}
 	if s.Why == "" && t.failure != "" {
 		s.Why = "last failure: " + t.failure
 	}
@@ -128,44 +133,62 @@ func (w *watcher) snapshot(now time.Time) progress.Snapshot {
 	if !w.ill.IsZero() {
 		s.Why = "the database fails: " + oneLine(w.what).Error()
 	}
-	if s.Rate > 0 && s.Waiting > 0 {
+	if s.Rate > 0 && s.Waiting > 0 && paused == "" {
 		s.Left = time.Duration(float64(s.Total-s.Ended()) / s.Rate * float64(time.Second))
 	}
 	return s
 }
 
-// why says which limit to hold the rate against, and what calls wait for.
-func (w *watcher) why(s *progress.Snapshot, now time.Time) (limit, why string) {
+// paused says which limit is paused, for how long and by whom; "" if none is.
+func (w *watcher) paused(now time.Time) string {
 	for i := range w.limits {
 		l := &w.limits[i]
 		until, byPerson, reason := l.State.Paused(penstock.Micros(now))
+		text := l.Name + " is paused"
 		switch {
-		case l.Spec.Paused:
-			why = l.Name + " is paused"
+		case until == 0 && l.Spec.Paused:
+			return text
 		case until == 0:
 			continue
 		case byPerson:
-			why = l.Name + " is paused by a person"
+			text += " by a person"
 		default:
-			why = l.Name + " is paused by the API"
+			text += " by the API"
 		}
-		if left := time.Duration(until-penstock.Micros(now)) * time.Microsecond; until > 0 && left < 1000*24*time.Hour {
-			why += " for " + progress.Duration(left)
+		if until != limit.Never {
+			text += " for " + progress.Duration(time.Duration(until-penstock.Micros(now))*time.Microsecond)
 		}
-		if reason != "" {
-			why += " (" + reason + ")"
+		if byPerson && reason != "" {
+			text += " (" + reason + ")"
 		}
-		break
+		return text
 	}
-	if len(w.limits) == 1 {
-		if l := &w.limits[0]; l.Spec.HasRate() || l.Spec.InFlight > 0 {
-			limit = l.Spec.String()
-			if why == "" && s.Waiting > 0 && (atPace(s.Rate, l.Spec.PerSecond()) || l.Spec.InFlight > 0 && l.State.InFlight() >= l.Spec.InFlight) {
-				why = "at the limit"
-			}
-		}
+	return ""
+}
+
+// atLimit says whether the run's only limit is what holds it back.
+func (w *watcher) atLimit(s *progress.Snapshot) string {
+	if len(w.limits) != 1 || s.Waiting == 0 {
+		return ""
 	}
-	return limit, why
+	l := &w.limits[0]
+	full := l.Spec.InFlight > 0 && l.State.InFlight() >= l.Spec.InFlight
+	if full || atPace(s.Rate, l.Spec.PerSecond()) {
+		return "at the limit"
+	}
+	return ""
+}
+
+// theLimit is the limit to hold the rate against; "" if there are several, or
+// none.
+func (w *watcher) theLimit() string {
+	if len(w.limits) != 1 {
+		return ""
+	}
+	if spec := w.limits[0].Spec; spec.HasRate() || spec.InFlight > 0 {
+		return spec.String()
+	}
+	return ""
 }
 
 // atPace says whether calls start about as fast as the limit lets them.
