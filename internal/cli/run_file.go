@@ -28,7 +28,9 @@ type runner struct {
 	signal *interrupts
 	tally  tally
 	screen *screen
-	begun  time.Time
+	// abandoned says that a load which was interrupted may still be at work in
+	// the store, which ends with the process.
+	abandoned bool
 	// working is when the calls began.
 	working time.Time
 }
@@ -40,7 +42,7 @@ func runFile(ctx context.Context, p *runPlan, s streams) (err error) {
 		return err
 	}
 	defer in.Close()
-	r := &runner{plan: p, io: s, in: in, begun: time.Now(), tally: newTally()}
+	r := &runner{plan: p, io: s, in: in, tally: newTally()}
 	r.screen = newScreen(s.err, p.quiet)
 	defer r.screen.close()
 	r.signal = watchSignals(ctx)
@@ -50,8 +52,7 @@ func runFile(ctx context.Context, p *runPlan, s streams) (err error) {
 		return err
 	}
 	defer func() {
-		// A load that was interrupted may still be at work in the store.
-		if !r.signal.stopped() || r.out != nil {
+		if !r.abandoned {
 			err = errors.Join(err, r.client.Close())
 		}
 	}()
@@ -163,6 +164,7 @@ func (r *runner) loadFile() error {
 		case <-stop:
 			stop, giveUp = nil, time.After(patience)
 		case <-giveUp:
+			r.abandoned = true
 			return context.Cause(r.signal.stop)
 		}
 	}
