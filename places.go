@@ -22,7 +22,7 @@ const (
 	aheadPerPlace = 4
 	aheadLeast    = 64
 	aheadPatience = 500 * time.Millisecond // a job fetched ahead is given back after so long
-	overMost      = 100                    // jobs under limits that wait for a place
+	overMost      = 100                    // starts under limits beyond the places, as long as none comes late
 )
 
 // suspectOne is how many suspects a process runs at a time: if it dies, it must
@@ -38,6 +38,7 @@ type places struct {
 	suspects int
 	waiting  []*start // claimed under limits beyond the places, first to get one
 	ahead    []*start // fetched ahead without limits
+	over     int      // how many starts under limits to claim beyond the places
 
 	mean    time.Duration // of recent handlers
 	samples int
@@ -111,6 +112,12 @@ func (p *places) takeWaiting(aheadOnly bool) []*start {
 	return out
 }
 
+// kept and missed tell of starts under limits that began in time for their slot,
+// or came too late for it: then fewer are claimed beyond the places.
+func (p *places) kept() { p.over = min(p.over+1, min(p.all, overMost)) }
+
+func (p *places) missed() { p.over /= 2 }
+
 func (p *places) measure(took time.Duration) {
 	if p.samples < shortSamples {
 		p.samples++
@@ -150,7 +157,7 @@ func (p *places) asks(order []WorkQueue) []ask {
 	if prefetch > 0 {
 		// Jobs under limits are fetched ahead a little, too: as many as get a place
 		// before their slot is too old, since handlers are short.
-		over = min(p.all, overMost) - len(p.waiting)
+		over = max(p.over, 1) - len(p.waiting)
 	}
 	reserved := 0
 	for _, q := range order {

@@ -42,7 +42,7 @@ func TestPlacesAsks(t *testing.T) {
 				}
 			}
 			if tt.short {
-				p.samples, p.mean = shortSamples, time.Microsecond
+				p.samples, p.mean, p.over = shortSamples, time.Microsecond, 10
 			}
 			if got := fmt.Sprint(p.asks(tt.queues)); got != tt.want {
 				t.Errorf("asks %s, want %s", got, tt.want)

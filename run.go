@@ -82,16 +82,32 @@ func (w *worker) awaitSlot(s *start) error {
 			return err
 		}
 	}
-	if -w.c.clock.until(s.job.Slot) <= limit.Delta {
+	late := -w.c.clock.until(s.job.Slot)
+	if late <= limit.Delta {
 		w.late.Store(0)
+		w.slotMet(true)
 		return nil
 	}
-	if n := w.late.Add(1); n <= lateInARow {
+	w.slotMet(false)
+	if w.late.Add(1) <= lateInARow {
 		return errNotBegun
-	} else if n == lateInARow+1 {
-		w.log.Warn("the store's commits take longer than a slot stays good: starts are made late", "late", -w.c.clock.until(s.job.Slot))
+	}
+	if now := time.Now().Unix(); now-w.lateSaid.Load() >= 60 {
+		w.lateSaid.Store(now)
+		w.log.Warn("the store's commits take longer than a slot stays good: starts are made late", "late", late)
 	}
 	return nil
+}
+
+// slotMet notes whether a start was in time for its slot.
+func (w *worker) slotMet(inTime bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if inTime {
+		w.places.kept()
+	} else {
+		w.places.missed()
+	}
 }
 
 // call runs the handler. A panic is an error like any other.

@@ -41,6 +41,7 @@ type worker struct {
 	hooks    sync.WaitGroup
 	hookRoom chan struct{}
 	late     atomic.Int64 // starts in a row that came too late for their slot
+	lateSaid atomic.Int64 // when that was last said, Unix seconds
 	beats    chan struct{}
 
 	claimedAs string // fetch's own: the identity of its last claim
