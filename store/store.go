@@ -334,6 +334,7 @@ type Inspector interface {
 	// Replay puts ended jobs back in line with fresh attempts. due says by position
 	// when (0: now); nil: all now. newKey, if it is not nil, returns a new
 	// idempotency key for each. Jobs that are not dead or cancelled are left alone.
+	// A job dead for InDoubt forgets the effects that it began and did not finish.
 	// The errors are by position: nil, ErrNotFound, ErrUniqueTaken or a plain refusal.
 	Replay(ctx context.Context, ids, due []int64, newKey func() string) ([]error, error)
 	// Discard removes ended jobs for good; errors by position.

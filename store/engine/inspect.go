@@ -164,6 +164,12 @@ func replay(tx Tx, j *Job, at, now int64, newKey func() string) (refused, err er
 			return nil, err
 		}
 	}
+	if j.Reason == store.InDoubt {
+		// Whoever replays it says that the effect is to be taken as not happened.
+		if err := tx.DropBegun(j.ID); err != nil {
+			return nil, err
+		}
+	}
 	e := ender{tx: tx, now: now}
 	if err := e.event(j, store.Event{Outcome: store.OutcomeReplayed, NextAt: at}); err != nil {
 		return nil, err

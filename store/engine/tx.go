@@ -293,6 +293,8 @@ type Tx interface {
 	Effect(key string) (EffectRow, bool, error)
 	SaveEffect(e EffectRow) error
 	DropEffect(key string) error
+	// DropBegun removes the effects that the job began and did not finish.
+	DropBegun(job int64) error
 
 	Queue(name string) (QueueRow, bool, error)
 	SaveQueue(q QueueRow) error

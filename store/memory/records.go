@@ -179,3 +179,15 @@ func (t *tx) DropEffect(key string) error {
 	del(t, t.effects, key)
 	return nil
 }
+
+func (t *tx) DropBegun(job int64) error {
+	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	for key, e := range t.effects {
+		if e.Job == job && !e.Done {
+			del(t, t.effects, key)
+		}
+	}
+	return nil
+}

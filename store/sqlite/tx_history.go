@@ -60,3 +60,7 @@ func (t *tx) SaveEffect(e engine.EffectRow) error {
 func (t *tx) DropEffect(key string) error {
 	return t.exec(`DELETE FROM penstock_effect WHERE key = ?`, key)
 }
+
+func (t *tx) DropBegun(job int64) error {
+	return t.exec(`DELETE FROM penstock_effect WHERE job = ? AND done = 0`, job)
+}

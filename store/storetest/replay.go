@@ -12,6 +12,7 @@ var replayTests = []test{
 	{"Replay/UnderItsLimits", testReplayLimits},
 	{"Replay/At", testReplayAt},
 	{"Replay/NewKey", testReplayNewKey},
+	{"Replay/InDoubt", testReplayInDoubt},
 	{"Replay/OnlyDeadAndCancelled", testReplayOnly},
 	{"Replay/UniqueTaken", testReplayUnique},
 	{"Replay/Twice", testReplayTwice},
@@ -126,6 +127,26 @@ func testReplayNewKey(e *env) {
 	if j := e.take(w)[0]; j.Options.IdempotencyKey != "new" || j.Options.MaxAttempts != 7 || string(j.Payload) != "b" {
 		e.Errorf("replayed as %+v", j)
 	}
+}
+
+// Whoever replays a job that died in doubt wants the effect to happen.
+func testReplayInDoubt(e *env) {
+	w := e.worker("w")
+	j, other := e.started(w), e.started(w)
+	e.begin("sure", j, false, store.EffectNew)
+	e.must(e.FinishEffect(e.ctx, "sure", j.ID, j.Token, nil))
+	e.begin("charge", j, false, store.EffectNew)
+	e.begin("theirs", other, false, store.EffectNew)
+	for _, s := range []store.Claimed{j, other} {
+		f := ending(s, store.OutcomeDead)
+		f.Reason = store.InDoubt
+		e.finish(f)
+	}
+	e.must(e.replay(j.ID)[0])
+	again := e.take(w)[0]
+	e.begin("sure", again, false, store.EffectDone)
+	e.begin("charge", again, false, store.EffectNew)
+	e.begin("theirs", again, false, store.EffectInDoubt)
 }
 
 func testReplayOnly(e *env) {

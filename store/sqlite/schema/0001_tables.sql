@@ -168,6 +168,7 @@ CREATE TABLE penstock_effect (
   at     INTEGER NOT NULL,
   result BLOB
 ) STRICT;
+CREATE INDEX penstock_effect_begun ON penstock_effect (job) WHERE done = 0;
 
 -- What was changed by hand, for people. Only the newest are kept.
 CREATE TABLE penstock_note (
