@@ -228,7 +228,6 @@ func (b *bulk) named(ctx context.Context, ids []int64, states []penstock.State) 
 			case !hasState(j.State, states):
 				err = b.refuse(id, fmt.Sprintf("it is %v, not dead", j.State))
 			default:
-				delete(there, id) // named twice: once is enough
 				jobs = append(jobs, j)
 			}
 			if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,15 +119,17 @@ func badAge(text string) error {
 	return fmt.Errorf("expected an age above 0 such as 90s, 2h or 7d, got %q", text)
 }
 
-// parseIDs reads ids of jobs.
+// parseIDs reads ids of jobs, each once.
 func parseIDs(args []string) ([]int64, error) {
-	ids := make([]int64, len(args))
-	for i, arg := range args {
+	ids := make([]int64, 0, len(args))
+	for _, arg := range args {
 		id, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || id < 1 {
 			return nil, usagef("expected the id of a job, a number, got %q", arg)
 		}
-		ids[i] = id
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	return ids, nil
 }
