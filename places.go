@@ -166,7 +166,7 @@ func (p *places) asks(order []WorkQueue) []ask {
 	var out []ask
 	common := ask{places: max(free-reserved, 0), prefetch: prefetch}
 	if reserved == 0 {
-		common.places = max(common.places, over)
+		common.places += max(over, 0)
 	} else {
 		common.prefetch = 0
 	}
