@@ -59,6 +59,8 @@ func drainScenario(ctx context.Context, l *lab) error {
 	l.ratio("penstock ÷ goqite", penstockName, goqiteName)
 	l.ratio("penstock ÷ floor", penstockName, "floor: claim 500, delete 500")
 	l.ratio("limited ÷ without", limitedName, penstockName)
+	l.ratio("CPU per job: river ÷ penstock", riverName+": CPU per job", penstockName+": CPU per job")
+	l.ratio("CPU per job: limited ÷ without", limitedName+": CPU per job", penstockName+": CPU per job")
 	l.atLeast(penstockName, 40_000)
 	l.atLeast("penstock ÷ river", 10)
 	l.atLeast("limited ÷ without", 0.8)
