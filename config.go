@@ -72,7 +72,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("MaxPayload must be above 0 bytes (or 0 for the default, %d), got %d", DefaultMaxPayload, c.MaxPayload))
 	}
 	if c.Lease != 0 && c.Lease < 3*time.Second {
-		faults = append(faults, fmt.Errorf("Lease must be at least 3s (or 0 for the default, %v), got %v", DefaultLease, c.Lease))
+		faults = append(faults, fmt.Errorf("a lease must be at least 3s (or 0 for the default, %v), got %v", DefaultLease, c.Lease))
 	}
 	if c.LostMax < 0 {
 		faults = append(faults, fmt.Errorf("LostMax must be at least 1 (or 0 for the default, %d), got %d", DefaultLostMax, c.LostMax))

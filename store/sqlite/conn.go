@@ -146,7 +146,7 @@ func (k *conn) script(sql string) error {
 	if err != nil {
 		return translate(err)
 	}
-	_, err = s.Exec(nil) //nolint:staticcheck // the driver's statement of several parts
+	_, err = s.(driver.StmtExecContext).ExecContext(context.Background(), nil)
 	if e := s.Close(); err == nil {
 		err = e
 	}
