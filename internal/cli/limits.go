@@ -144,19 +144,19 @@ func newLimitLine(l *penstock.LimitInfo, waiting, now int64) limitLine {
 	return out
 }
 
+// pauseOf is the pause that counts: a person's, then the spec's, then the API's.
 func pauseOf(l *penstock.LimitInfo, now int64) *limitPause {
 	until, byPerson, reason := l.State.Paused(now)
+	p := &limitPause{By: "api", Since: show.Time(l.State.PausedSince(now)), Until: show.Time(until), Reason: reason}
 	switch {
-	case until != 0:
-		by := "api"
-		if byPerson {
-			by = "person"
-		}
-		return &limitPause{By: by, Since: show.Time(l.State.PausedSince(now)), Until: show.Time(until), Reason: reason}
+	case byPerson:
+		p.By = "person"
 	case l.Spec.Paused:
 		return &limitPause{By: "spec", Until: never}
+	case until == 0:
+		return nil
 	}
-	return nil
+	return p
 }
 
 func (l *limitLine) used() string {
