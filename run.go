@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstockhq/penstock/limit"
+	"github.com/penstockhq/penstock/store"
 )
 
 // errNotBegun is the cause that gives back a start that has not begun.
@@ -135,7 +136,7 @@ func (s *start) call() (err error) {
 
 // callAtMostOnce guards the whole handler as one effect.
 func (s *start) callAtMostOnce(ctx context.Context, raw *RawJob) error {
-	_, err := s.once(ctx, fmt.Sprintf("penstock:job/%d", s.job.ID), true, func(ctx context.Context) ([]byte, error) {
+	_, err := s.once(ctx, store.JobEffect(s.job.ID), true, func(ctx context.Context) ([]byte, error) {
 		return nil, s.kind.run(ctx, raw)
 	})
 	return err
