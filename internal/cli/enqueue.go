@@ -240,11 +240,7 @@ func body(data string, in io.Reader) (json.RawMessage, error) {
 	if !utf8.Valid(text) {
 		return nil, inputf("--data: expected JSON or text in UTF-8, got other bytes")
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(string(text))
-	return bytes.TrimSpace(b.Bytes()), err
+	return quoteText(string(text)), nil
 }
 
 // instant reads a time of an option.

@@ -27,6 +27,8 @@ type turn struct {
 	Headers   map[string]string `json:"headers,omitempty"`
 	Response  string            `json:"response,omitempty"`
 	Detail    json.RawMessage   `json:"detail,omitempty"` // of kinds other than http
+
+	again int64 // when the next start was, if it is known
 }
 
 // history is all that is known of a job's life: its events, and what the job
@@ -110,7 +112,11 @@ func (t *turn) print(s *show.Screen, now int64, n string) error {
 		if int64(t.NextAt) > int64(t.At) {
 			more(fmt.Sprintf("due again at %s, %s later", show.Clock(now, int64(t.NextAt)), show.Duration(show.Between(int64(t.At), int64(t.NextAt)))))
 		} else if t.What == store.OutcomeThrottled.String() {
-			more("it kept its place in line, and waited for its limits")
+			text := "it kept its place in line"
+			if t.again != 0 {
+				text += fmt.Sprintf(", and was started again at %s, %s later", show.Clock(now, t.again), show.Duration(show.Between(int64(t.At), t.again)))
+			}
+			more(text)
 		}
 	}
 	_, err := s.Write([]byte(b.String()))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -118,8 +119,16 @@ func rawOrText(b []byte) json.RawMessage {
 	if json.Valid(b) {
 		return b
 	}
-	text, _ := json.Marshal(string(b)) // a string cannot fail
-	return text
+	return quoteText(string(b))
+}
+
+// quoteText is a text as JSON, with no more escapes than it needs.
+func quoteText(s string) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string cannot fail
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // toValid drops a character that was cut in two.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,6 +24,23 @@ func maskJSON(b []byte) []byte {
 	}
 	m.out.Write(b[m.done:])
 	return m.out.Bytes()
+}
+
+// pairInText is a member with a text in what may be the beginning of JSON.
+var pairInText = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"(\s*:\s*)"((?:[^"\\]|\\.)*)(?:"|$)`)
+
+// maskText masks an answer that may be JSON, and may be cut off.
+func maskText(s string) string {
+	if json.Valid([]byte(s)) {
+		return string(maskJSON([]byte(s)))
+	}
+	return pairInText.ReplaceAllStringFunc(s, func(pair string) string {
+		m := pairInText.FindStringSubmatch(pair)
+		if m[3] == "" || !secretName(m[1]) {
+			return pair
+		}
+		return `"` + m[1] + `"` + m[2] + `"***"`
+	})
 }
 
 // masker walks through JSON and copies it.
@@ -83,8 +101,7 @@ func (m *masker) replace(begin int, text string) {
 	end := int(m.d.InputOffset())
 	begin += len(m.in[begin:end]) - len(bytes.TrimLeft(m.in[begin:end], " \t\r\n:,"))
 	m.out.Write(m.in[m.done:begin])
-	quoted, _ := json.Marshal(text) // a string cannot fail
-	m.out.Write(quoted)
+	m.out.Write(quoteText(text))
 	m.done = end
 }
 

@@ -114,6 +114,10 @@ func newJobPage(cmd *cobra.Command, c *penstock.Client, j penstock.JobInfo, unma
 	p.Payload, p.Result = rawOrText(j.Payload), rawOrText(j.Result)
 	if !unmasked {
 		p.Payload, p.Result = maskJSON(p.Payload), maskJSON(p.Result)
+		for i := range p.History {
+			t := &p.History[i]
+			t.Response, t.Detail = maskText(t.Response), maskJSON(t.Detail)
+		}
 	}
 	switch j.State {
 	case penstock.Waiting:
@@ -202,6 +206,9 @@ func (p *jobPage) print(s *show.Screen) error {
 		if t := &p.History[i]; t.N > 0 {
 			n = fmt.Sprint(t.N)
 		}
+		if i+1 < len(p.History) {
+			p.History[i].again = int64(p.History[i+1].StartedAt)
+		}
 		if err := p.History[i].print(s, p.now, n); err != nil {
 			return err
 		}
@@ -229,10 +236,10 @@ func (p *jobPage) counts() string {
 		text += ", " + show.Count(int64(p.Attempts), "failed attempt")
 	}
 	if p.Refusals > 0 {
-		text += fmt.Sprintf(", refused by the API %s", show.Count(int64(p.Refusals), "time"))
+		text += ", " + show.Count(int64(p.Refusals), "refusal") + " by the API"
 	}
 	if p.Losses > 0 {
-		text += fmt.Sprintf(", lost %s", show.Count(int64(p.Losses), "time"))
+		text += fmt.Sprintf(", its process lost %s", show.Count(int64(p.Losses), "time"))
 	}
 	return text
 }
