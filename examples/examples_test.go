@@ -31,6 +31,10 @@ func TestExamples(t *testing.T) {
 	if err != nil || len(folders) < len(examples) {
 		t.Fatalf("found %v, %v", folders, err)
 	}
+	index, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	bin := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin+string(filepath.Separator), "./...")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -47,6 +51,9 @@ func TestExamples(t *testing.T) {
 			source, err := os.ReadFile(folder)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if !strings.Contains(string(index), "]("+filepath.ToSlash(folder)+")") {
+				t.Error("examples/README.md does not list it")
 			}
 			if !strings.HasPrefix(string(source), "// ") {
 				t.Error("it must begin with a comment that says what to look for")

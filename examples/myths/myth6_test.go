@@ -1,0 +1,50 @@
+package myths
+
+import (
+	"testing"
+	"time"
+
+	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/apisim"
+	"github.com/penstockhq/penstock/penstocktest"
+)
+
+// Myth 6: the documented limit is the limit. The documents say 10 a second, the
+// API takes 6. Penstock waits as long as each refusal asks for, and a person
+// sets the limit right while everything runs: no deploy, no restart.
+func TestMyth6_TheLimitIsSetWhileItRuns(t *testing.T) {
+	const jobs, shown, setAt = 400, 60, 30
+	var calls []apisim.Call
+	virtual(t, func(t *testing.T) {
+		api := newAPI(t, apisim.Config{Algorithm: apisim.Sliding, Limit: 6, RetryAfter: apisim.RetryAfterExact, Latency: 20 * time.Millisecond})
+		c := penstocktest.NewClient(t, penstock.Config{Limits: map[string]string{"api": "10/s"}, Random: half})
+		handle(t, c, "send", polite(api), penstock.Kind{Limits: penstock.Draws("api")})
+		enqueue(t, c, "send", jobs)
+		time.AfterFunc(setAt*time.Second, func() {
+			if err := c.SetLimit(t.Context(), "api", "6/s"); err != nil {
+				t.Error(err)
+			}
+		})
+		drain(t, c, penstock.WorkOptions{})
+		calls = api.Log()
+		for _, job := range allJobs(t, c) {
+			if job.State != penstock.Done || job.Attempts != 0 {
+				t.Errorf("job %d is %v after %d attempts", job.ID, job.State, job.Attempts)
+			}
+		}
+	})
+	before, after := 0, 0
+	for _, c := range calls {
+		switch {
+		case c.Refused && c.At < setAt*time.Second:
+			before++
+		case c.Refused && c.At > (setAt+1)*time.Second:
+			after++
+		}
+	}
+	if before == 0 || after != 0 {
+		t.Errorf("%d calls were refused before the limit was set right, %d after; expected some and none", before, after)
+	}
+	expectPlot(t, "myth-6", panel{title: "Calls each second to an API that takes 6, not 10; the limit is set at 30 s", xName: "seconds", dx: 1, limit: 6,
+		series: []series{{"accepted", blue, perSecond(calls, shown, accepted)}, {"refused", red, perSecond(calls, shown, refused)}}})
+}
