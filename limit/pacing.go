@@ -16,6 +16,10 @@ type pacer struct {
 
 const maxDebt = float64(1 << 50)
 
+// usualBurst is the part of N that may start together. APIs that pace (GCRA) mostly
+// let a tenth come at once: a burst of just that has no room for jitter.
+const usualBurst = 12
+
 // pacer returns the pace of the spec; false if none of its windows is paced.
 func (sp Spec) pacer(guard Instant) (pacer, bool) {
 	i := sp.shortest()
@@ -28,7 +32,7 @@ func (sp Spec) pacer(guard Instant) (pacer, bool) {
 	}
 	burst := sp.Rates[i].Burst
 	if burst <= 0 {
-		burst = max(1, n/10)
+		burst = max(1, n/usualBurst)
 	}
 	return pacer{interval: float64(micros(w)+guard) / float64(n), burst: float64(burst)}, true
 }

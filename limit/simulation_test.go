@@ -49,6 +49,7 @@ type strict struct {
 	n      int64
 	w      time.Duration
 	fixed  bool
+	bucket float64                  // above 0: a bucket of so many permits, refilled at n per w, instead (GCRA is one, too)
 	travel func(*rand.Rand) Instant // from the start of a call to its arrival
 }
 
@@ -66,6 +67,7 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64) sim
 	var r simulated
 	var events arrivals
 	var window []Instant // accepted arrivals at the API
+	level, filled := api.bucket, Instant(0)
 	start := Instant(1_700_000_000_000_000)
 	now := start
 	for r.calls < calls || len(events) > 0 {
@@ -90,6 +92,20 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64) sim
 				window = window[1:]
 			}
 			back := arrival{at: e.at + 10_000, slot: e.slot, response: true}
+			if api.bucket > 0 {
+				perPermit := float64(w) / float64(api.n)
+				level = min(api.bucket, level+float64(e.at-filled)/perPermit)
+				if filled = e.at; level >= 1 {
+					level--
+				} else {
+					r.refused++
+					back.refused = true
+					back.retryAt = e.at + Instant((1-level)*perPermit) + 1
+					r.pauses += max(0, back.retryAt-back.at)
+				}
+				heap.Push(&events, back)
+				continue
+			}
 			if int64(len(window)) >= api.n {
 				r.refused++
 				back.refused = true
@@ -149,6 +165,25 @@ func TestThroughputAgainstAStrictWindow(t *testing.T) {
 			}
 			if throughput < c.throughput {
 				t.Errorf("throughput %.1f %%, want at least %.1f %%", 100*throughput, 100*c.throughput)
+			}
+		})
+	}
+}
+
+// APIs that count with a bucket: of the whole limit, or (GCRA) of a tenth of it.
+func TestThroughputAgainstBuckets(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		bucket float64
+	}{{"token bucket of N", 50}, {"GCRA, burst N/10", 5}} {
+		t.Run(tt.name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 10; seed++ {
+				r := simulate(t, "50/s", strict{n: 50, w: time.Second, bucket: tt.bucket, travel: exponential}, 1500, seed)
+				refused, through := 100*float64(r.refused)/float64(r.calls), 100*r.throughput(50, time.Second)
+				t.Logf("%.2f %% refused, %.1f %% of the limit, guard %v", refused, through, r.guard)
+				if refused > 0.2 || through < 94 {
+					t.Errorf("%.2f %% refused at %.1f %% of the limit, want at most 0.2 %% at 94 %%", refused, through)
+				}
 			}
 		})
 	}

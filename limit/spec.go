@@ -24,7 +24,7 @@ type Rate struct {
 	Decimals int
 
 	Window time.Duration // of a rolling rate; 0 for a calendar quota
-	Burst  int64         // permits that may start together; 0: a tenth of N, at least 1
+	Burst  int64         // permits that may start together; 0: a twelfth of N, at least 1
 
 	Calendar Calendar // Rolling, or the period that resets in Zone
 	Zone     string   // IANA name, such as America/New_York

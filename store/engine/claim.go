@@ -11,8 +11,8 @@ import (
 // The bounds of one claim. What lies beyond them is looked at by the next one.
 const (
 	wakesPerClaim = 128 // sleeping lanes whose time has come
-	gatesPerBand  = 32
-	lanesPerClaim = 64
+	lanesPerClaim = 64  // lanes looked at, and so gates, however many places are free
+	lanesSpare    = 8   // lanes looked at beyond those that could fill the places
 )
 
 // Claim takes jobs together with their permits.
@@ -80,6 +80,7 @@ type claim struct {
 	lanes   map[int64]Lane
 	gates   map[gateKey]*Gate
 	heads   map[int64]*Job
+	most    int  // lanes to look at
 	cut     bool // the picture left something out
 	res     store.ClaimResult
 }
@@ -207,16 +208,18 @@ func (c *claim) see() error {
 	for _, q := range c.r.Queues {
 		places[q.Name], c.picture.QueueMax[q.Name] = q.Place, q.Max
 	}
+	c.most = min(c.r.Places+c.r.Prefetch+lanesSpare, lanesPerClaim)
 	for _, b := range c.bands {
-		if len(c.picture.Lanes) >= lanesPerClaim {
+		room := c.most - len(c.picture.Lanes)
+		if room <= 0 {
 			c.cut = true
 			break
 		}
-		gates, err := c.tx.OpenGates(b.ID, c.horizonAt(), gatesPerBand)
+		gates, err := c.tx.OpenGates(b.ID, c.horizonAt(), room)
 		if err != nil {
 			return err
 		}
-		c.cut = c.cut || len(gates) == gatesPerBand
+		c.cut = c.cut || len(gates) == room
 		for _, g := range gates {
 			if err := c.seeGate(b, g, places[b.Queue]); err != nil {
 				return err
@@ -228,7 +231,7 @@ func (c *claim) see() error {
 
 // seeGate adds an open gate and its first lanes.
 func (c *claim) seeGate(b Band, g Gate, place int) error {
-	room := lanesPerClaim - len(c.picture.Lanes)
+	room := c.most - len(c.picture.Lanes)
 	if room <= 0 {
 		c.cut = true
 		return nil
