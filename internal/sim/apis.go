@@ -26,7 +26,8 @@ var kinds = []string{plain, pay, charge, sms, wire}
 // apis is the other side: it keeps the books of what was called, which decide
 // whether a promise was kept.
 type apis struct {
-	w *world
+	w        *world
+	handlers sync.WaitGroup // that have not returned, dead processes' included
 
 	mu       sync.Mutex
 	begun    int
@@ -68,6 +69,8 @@ func (a *apis) handle(in *incarnation) error {
 
 // run is every handler.
 func (a *apis) run(ctx context.Context, in *incarnation, j *penstock.Job[Payload]) error {
+	a.handlers.Add(1)
+	defer a.handlers.Done()
 	late := false
 	if alive, stood := in.pass(); !alive {
 		return errDead
@@ -107,10 +110,12 @@ func (a *apis) run(ctx context.Context, in *incarnation, j *penstock.Job[Payload
 func (a *apis) begins(in *incarnation, j *penstock.Job[Payload], late bool) {
 	w := a.w
 	now := w.clock.Now()
-	misled := late || in.p.misled() || w.clock.jumped(clockRepair)
+	lag := now + in.p.shift() - j.Slot
+	late = late || in.p.stoodSince(time.Now().Add(-time.Duration(lag)*time.Microsecond))
+	misled := late || in.misled() || in.rough()
 	w.log.note("%s starts job %d (%s, start %d)", in.name, j.ID, j.Kind, j.Starts)
 	w.log.count("started " + j.Kind)
-	if lag := now + in.p.shift() - j.Slot; len(j.Draws) > 0 && !misled && (lag < -slack.Microseconds() || lag > (limit.Delta+slack).Microseconds()) {
+	if len(j.Draws) > 0 && !misled && (lag < -slack.Microseconds() || lag > (limit.Delta+slack).Microseconds()) {
 		w.log.fail(Window, "%s started job %d %dµs after its slot", in.name, j.ID, lag)
 	}
 	a.mu.Lock()

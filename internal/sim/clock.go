@@ -36,11 +36,11 @@ func (c *storeClock) jump(d time.Duration) {
 	c.jumps = append(c.jumps, c.log.now())
 }
 
-// jumped says whether it has jumped within d.
-func (c *storeClock) jumped(d time.Duration) bool {
+// jumped is when it last jumped; zero: never.
+func (c *storeClock) jumped() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.last.IsZero() && time.Since(c.last) <= d
+	return c.last
 }
 
 // jumpedBetween says whether it jumped between two instants, given in µs since

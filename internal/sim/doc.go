@@ -17,6 +17,9 @@
 //   - A process that stood still between the slot of a start and its call makes
 //     the call late; no client can prevent that. Such calls are not counted by
 //     the check of windows.
+//   - After several claims in a row that came too late for their slots, a worker
+//     makes starts late rather than stand still. Late starts of a process whose
+//     calls to the store failed in the last seconds are not counted.
 //   - Right after a clock has jumped, slots are translated with the mapping from
 //     before, until the next heartbeats. Starts by a process whose clock jumped
 //     are not counted for clockRepair; a window that spans a jump of the store's

@@ -54,7 +54,7 @@ type journal struct {
 	mu         sync.Mutex
 	sum        uint64
 	instant    time.Duration
-	lines      []string // of this instant
+	lines      []string // of this millisecond
 	violations []Violation
 	facts      map[string]int
 }
@@ -63,7 +63,8 @@ func newJournal(trace func(string)) *journal {
 	return &journal{trace: trace, began: time.Now(), facts: map[string]int{}}
 }
 
-// note writes a line. Lines of one instant have no order among each other.
+// note writes a line. For the digest, lines of one millisecond have no order
+// among each other.
 func (j *journal) note(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	j.mu.Lock()
@@ -73,7 +74,7 @@ func (j *journal) note(format string, args ...any) {
 
 func (j *journal) add(line string) {
 	at := time.Since(j.began)
-	if at != j.instant {
+	if at := at.Truncate(time.Millisecond); at != j.instant {
 		j.fold()
 		j.instant = at
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -33,17 +32,15 @@ type line struct {
 	store.Store // with faults
 	w           *world
 	in          *incarnation
-	dice        *rand.Rand // under mu
 
 	mu    sync.Mutex
 	names map[string]string
-	calls map[string]int64
 }
 
 var _ store.Store = (*line)(nil)
 
 func newLine(w *world, in *incarnation) *line {
-	l := &line{w: w, in: in, names: map[string]string{}, calls: map[string]int64{}}
+	l := &line{w: w, in: in, names: map[string]string{}}
 	l.Store = storetest.Faulty(w.st, l.fate)
 	return l
 }
@@ -51,12 +48,9 @@ func newLine(w *world, in *incarnation) *line {
 // free are the calls that take no time: small reads made all the time.
 var free = map[string]bool{"Rescue": true, "Cancels": true, "Sweep": true, "Limit": true}
 
-// fate decides what a call meets, by its number among the calls of its verb.
+// fate decides what a call meets.
 func (l *line) fate(c storetest.Call) storetest.Fault {
-	l.mu.Lock()
-	l.calls[c.Verb]++
-	dice := l.w.dice(l.in.name+c.Verb, l.calls[c.Verb])
-	l.mu.Unlock()
+	dice := l.w.diceNow(l.in.name + c.Verb)
 	if alive, _ := l.in.pass(); !alive {
 		return storetest.Fault{Before: errDead}
 	}
@@ -68,9 +62,14 @@ func (l *line) fate(c storetest.Call) storetest.Fault {
 	case r < wx.before+wx.after:
 		f.After = errDown
 	}
+	trouble := func() { l.in.trouble.Store(l.w.log.now()) }
+	if f.Before != nil || f.After != nil {
+		trouble()
+	}
 	f.Hold = func() {
 		if wx.hang {
 			<-wx.over
+			trouble()
 		}
 		if !free[c.Verb] {
 			pause(between(dice, 50*time.Microsecond, time.Millisecond))
@@ -81,9 +80,7 @@ func (l *line) fate(c storetest.Call) storetest.Fault {
 
 // reply is the way back: the process may stand still, or be dead, by now.
 func (l *line) reply(verb string, err error) error {
-	l.mu.Lock()
-	dice := l.w.dice(l.in.name+verb+"reply", l.calls[verb])
-	l.mu.Unlock()
+	dice := l.w.diceNow(l.in.name + verb + "reply")
 	pause(between(dice, 50*time.Microsecond, time.Millisecond))
 	if alive, _ := l.in.pass(); !alive {
 		return errDead

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -24,12 +25,14 @@ type process struct {
 	gate   chan struct{} // closed when the stall ends; nil: it does not stand still
 	skew   time.Duration // of its clock
 	jumped time.Time     // when its clock last jumped
+	woke   time.Time     // when it last stood still
 }
 
 // incarnation is a process from its start to its end.
 type incarnation struct {
 	p      *process
 	name   string
+	born   time.Time
 	dead   chan struct{} // closed when it is killed: nothing of it has an effect any more
 	stop   context.CancelFunc
 	now    chan struct{} // closed: handlers end at once
@@ -37,6 +40,7 @@ type incarnation struct {
 	client *penstock.Client
 
 	suspects atomic.Int64 // that run
+	trouble  atomic.Int64 // when a call to the store last failed or hung, µs since the world began
 }
 
 func newProcess(w *world, name string) *process {
@@ -50,9 +54,8 @@ func (p *process) boot() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.born++
-	p.jumped = time.Time{}
 	ctx, stop := context.WithCancel(context.Background())
-	in := &incarnation{p: p, name: fmt.Sprintf("%s.%d", p.name, p.born), dead: make(chan struct{}), stop: stop,
+	in := &incarnation{p: p, name: fmt.Sprintf("%s.%d", p.name, p.born), born: time.Now(), dead: make(chan struct{}), stop: stop,
 		now: make(chan struct{}), ended: make(chan error, 1)}
 	p.life = in
 	p.w.log.note("%s boots", in.name)
@@ -68,19 +71,16 @@ func (p *process) boot() {
 func (in *incarnation) run(ctx context.Context, o penstock.WorkOptions) error {
 	w := in.p.w
 	line := newLine(w, in)
-	dice := w.dice(in.name + " jitter")
-	var mu sync.Mutex
-	random := func() float64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return dice.Float64()
-	}
+	random := func() float64 { return w.diceNow(in.name + " jitter").Float64() }
 	for {
 		err := in.connect(line, random)
 		if err == nil {
 			err = in.client.Work(ctx, o)
 			_ = in.client.Close()
-			if err == nil || ctx.Err() != nil {
+			switch {
+			case err == nil, errors.Is(err, context.Canceled): // the latter: told to stop before it began
+				return nil
+			case ctx.Err() != nil:
 				return err
 			}
 		}
@@ -162,7 +162,7 @@ func (p *process) wakeUp() {
 	if p.gate != nil {
 		p.w.log.note("%s goes on", p.name)
 		close(p.gate)
-		p.gate = nil
+		p.gate, p.woke = nil, time.Now()
 	}
 }
 
@@ -188,6 +188,20 @@ func (in *incarnation) pass() (alive, stood bool) {
 	}
 }
 
+// rough says whether calls to the store have failed or hung lately: claims whose
+// reply was lost bring their jobs late.
+func (in *incarnation) rough() bool {
+	at := in.trouble.Load()
+	return at != 0 && in.p.w.log.now()-at < clockRepair.Microseconds()
+}
+
+// stoodSince says whether the process stood still at the instant or later.
+func (p *process) stoodSince(at time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.woke.Before(at)
+}
+
 // turnClock has the process's clock jump.
 func (p *process) turnClock(d time.Duration) {
 	p.mu.Lock()
@@ -205,9 +219,24 @@ func (p *process) shift() int64 {
 	return p.skew.Microseconds()
 }
 
-// misled says whether it may still translate by a clock that has jumped.
-func (p *process) misled() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.jumped.IsZero() && time.Since(p.jumped) <= clockRepair
+// misled says whether it may still translate by a clock that has jumped: while
+// it has not had clockRepair, in which it could look at the store's clock.
+func (in *incarnation) misled() bool {
+	jumped := in.p.w.clock.jumped()
+	in.p.mu.Lock()
+	defer in.p.mu.Unlock()
+	if in.p.jumped.After(jumped) {
+		jumped = in.p.jumped
+	}
+	if !jumped.After(in.born) {
+		return false
+	}
+	good := jumped
+	if in.p.woke.After(good) {
+		good = in.p.woke
+	}
+	if at := in.p.w.log.began.Add(time.Duration(in.trouble.Load()) * time.Microsecond); at.After(good) {
+		good = at
+	}
+	return time.Since(good) <= clockRepair
 }

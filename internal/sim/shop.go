@@ -93,7 +93,7 @@ func (s *shop) draw(n int) penstock.NewJob {
 	j.AtMostOnce = j.Kind == wire
 	j.Queue = []string{"a", "b", "c"}[r.IntN(3)]
 	if r.IntN(2) == 0 {
-		j.Priority = 1 + r.IntN(9)
+		j.Priority = 1 + 4*r.IntN(3)
 	}
 	if r.IntN(2) == 0 {
 		j.Group = fmt.Sprint("g", r.IntN(3))
@@ -117,7 +117,7 @@ func (s *shop) draw(n int) penstock.NewJob {
 	}
 	switch r.IntN(6) {
 	case 0:
-		j.Unique, j.Replace = fmt.Sprint("u", r.IntN(4)), r.IntN(2) == 0
+		j.Unique, j.Replace = fmt.Sprint(j.Kind, r.IntN(3)), r.IntN(2) == 0
 	case 1, 2:
 		j.Run, j.Ref, j.Hash = "run", fmt.Sprint("order-", n), "h"
 	}
@@ -165,6 +165,9 @@ func (s *shop) enqueue(ctx context.Context) {
 					w.log.count("enqueued again by ref")
 				}
 			}
+			return
+		case ctx.Err() != nil: // closing time
+			w.log.count("enqueued perhaps")
 			return
 		case !errors.Is(err, errDown):
 			w.log.fail(Broken, "enqueue: %v", err)

@@ -37,7 +37,7 @@ func TestWeek(t *testing.T) {
 	sum.Facts = map[string]int{}
 	began, played := time.Now(), 0
 	for ; played < n && time.Now().Before(until); played++ {
-		r := Run(t, *fromFlag+uint64(played), Options{})
+		r := watched(t, *fromFlag+uint64(played))
 		report(t, r)
 		sum.Simulated += r.Simulated
 		sum.Orders += r.Orders
@@ -51,6 +51,16 @@ func TestWeek(t *testing.T) {
 	}
 	t.Logf("%d seeds, %v of virtual time, %d jobs, %d starts, in %v", played, sum.Simulated.Round(time.Minute), sum.Orders, sum.Starts, time.Since(began).Round(time.Millisecond))
 	t.Logf("met: %v", sum.Facts)
+}
+
+// watched plays a seed and tells which one it was if it does not end: work that
+// goes round in circles within one instant holds virtual time up.
+func watched(t *testing.T, seed uint64) Report {
+	dog := time.AfterFunc(10*time.Second, func() {
+		panic(fmt.Sprintf("seed %d does not end; replay: go test ./internal/sim -run 'TestWeek$' -sim.seed=%d -v", seed, seed))
+	})
+	defer dog.Stop()
+	return Run(t, seed, Options{})
 }
 
 func report(t *testing.T, r Report) {

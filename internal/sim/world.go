@@ -98,6 +98,12 @@ func (w *world) dice(name string, n ...int64) *rand.Rand {
 	return rand.New(rand.NewPCG(w.seed, h))
 }
 
+// diceNow returns random numbers that depend on the present instant, too, and on
+// nothing else: whether something happened once more before does not matter.
+func (w *world) diceNow(name string) *rand.Rand {
+	return w.dice(name, int64(time.Since(w.log.began).Milliseconds()))
+}
+
 // play is the story: troubles for a while, then a calm in which all that is left
 // must come to an end, then judgement.
 func (w *world) play() {
@@ -127,6 +133,8 @@ func (w *world) play() {
 		p.shutDown()
 	}
 	w.lives.Wait()
+	w.apis.handlers.Wait()
+	pause(12 * time.Second) // writes about effects are insisted on for 10 s after a handler
 	w.judge(ctx)
 	if err := w.desk.Close(); err != nil {
 		w.log.fail(Broken, "close: %v", err)
