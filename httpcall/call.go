@@ -46,7 +46,7 @@ type outcome struct {
 // call makes one call: the attempt-th of its job, with the job's key.
 func (c *caller) call(ctx context.Context, r *Request, key string, attempt int) outcome {
 	begin := time.Now()
-	if err := r.Validate(); err != nil {
+	if err := errors.Join(r.Validate(), CheckKey(key)); err != nil {
 		return c.noAnswer(0, penstock.Permanent(err))
 	}
 	secrets := c.secrets.clone()

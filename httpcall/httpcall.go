@@ -21,8 +21,7 @@
 //
 // The job's idempotency key is sent with every start. One start is one call, as
 // one permit is for one call: net/http would send a request with such a key again
-// by itself when its connection breaks, and is kept from it. (It still does so
-// for a GET or HEAD whose kept connection turns out to be closed.)
+// by itself when its connection breaks, and a GET or HEAD too, and is kept from it.
 package httpcall
 
 import (

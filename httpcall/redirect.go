@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 )
 
@@ -31,7 +32,7 @@ func (t *trip) watch(ctx context.Context) context.Context {
 // http.Client, whose redirects lose bodies and leave the host.
 func (c *caller) roundTrip(req *http.Request, follow bool, t *trip) (*http.Response, error) {
 	for {
-		resp, err := c.o.Transport.RoundTrip(req)
+		resp, err := c.o.Transport.RoundTrip(single(req))
 		if err != nil || !follow || !isRedirect(resp) {
 			return resp, err
 		}
@@ -49,6 +50,25 @@ func (c *caller) roundTrip(req *http.Request, follow bool, t *trip) (*http.Respo
 		req = next
 		t.hops++
 	}
+}
+
+// single keeps net/http from sending a request again by itself, which it does
+// with safe methods when a kept connection breaks before the answer. That would
+// be a call without a permit. What it cannot rewind, it sends once: so the body is
+// one that it cannot rewind, even where it is empty. The price is that a call which
+// meets a connection in the moment it is closed fails, and is retried like others.
+func single(req *http.Request) *http.Request {
+	switch req.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+	default:
+		return req
+	}
+	once := req.WithContext(req.Context())
+	once.GetBody = nil
+	if once.Body == nil || once.Body == http.NoBody {
+		once.Body = io.NopCloser(strings.NewReader(""))
+	}
+	return once
 }
 
 func isRedirect(resp *http.Response) bool {

@@ -98,6 +98,14 @@ func (r *Request) checkHeaders() []error {
 	return faults
 }
 
+// CheckKey says whether a job's idempotency key can be sent as a header's value.
+func CheckKey(key string) error {
+	if !isFieldValue(key) {
+		return fmt.Errorf("idempotency key %.60q: it is sent in a header, and has a line break or another control character", key)
+	}
+	return nil
+}
+
 // checkHeader says whether a header can be sent at all. The value is not quoted.
 func checkHeader(name, value string) error {
 	switch {

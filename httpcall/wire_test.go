@@ -89,6 +89,38 @@ func TestOneStartIsOneCall(t *testing.T) {
 	}
 }
 
+// TestOneStartIsOneCallOfASafeMethod: net/http sends a GET again, too, when a kept
+// connection breaks.
+func TestOneStartIsOneCallOfASafeMethod(t *testing.T) {
+	for _, method := range []string{"GET", "HEAD", "OPTIONS"} {
+		for _, body := range []string{"", "{}"} {
+			t.Run(method+body, func(t *testing.T) {
+				var calls atomic.Int64
+				s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					got, _ := io.ReadAll(r.Body)
+					if len(r.TransferEncoding) > 0 || string(got) != body {
+						t.Errorf("came with %q, encoded %v, want %q", got, r.TransferEncoding, body)
+					}
+					if calls.Add(1) == 2 { // on the connection of the first call
+						panic(http.ErrAbortHandler)
+					}
+				})
+				c := wire(t, Options{})
+				r := Request{URL: s.URL, Method: method, Body: []byte(body)}
+				if out := c.call(t.Context(), &r, "k1", 1); out.err != nil {
+					t.Fatal(out.err)
+				}
+				if out := c.call(t.Context(), &r, "k1", 1); kindOf(out.err) != "transient" {
+					t.Errorf("got %v, want a transient failure that may have been sent", out.err)
+				}
+				if n := calls.Load(); n != 2 {
+					t.Errorf("the API saw %d calls of 2 starts", n)
+				}
+			})
+		}
+	}
+}
+
 // TestProvenNotSent: what never reached the API is known not to have happened.
 func TestProvenNotSent(t *testing.T) {
 	var calls atomic.Int64

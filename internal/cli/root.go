@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,9 @@ share a database, and a job that may not run yet costs nothing.`,
 // Main runs the command line and returns the exit code. Errors are printed on
 // stderr.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// net/http tells the standard logger of answers that break its rules, and quotes
+	// them, unmasked. What matters of them comes back as an error.
+	log.SetOutput(io.Discard)
 	root := New()
 	root.SetArgs(args)
 	root.SetIn(stdin)

@@ -26,6 +26,7 @@ func TestBadLinesArePrintedBeforeAnythingIsSent(t *testing.T) {
 		`{"url": "`+a.URL+`", "delay": "-5s"}`,
 		`{"url": "`+a.URL+`", "cost": 99}`,
 		`{"id": "line-1", "url": "`+a.URL+`/other"}`,
+		`{"url": "`+a.URL+`", "idempotency_key": "a\nb"}`,
 	)
 	args := []string{"run", "calls.jsonl", "--limit", "10/s", "--limit", "smss=5/s", "--json"}
 	c := penstock(t, dir, args...).exits(2).says(
@@ -37,7 +38,8 @@ func TestBadLinesArePrintedBeforeAnythingIsSent(t *testing.T) {
 		`line 7: delay: must not be negative`,
 		`line 8: limit "`+a.Host+`": `,
 		`line 9: id "line-1" is that of line 1`,
-		"8 lines of calls.jsonl are bad", "--skip-invalid")
+		`line 10: idempotency key "a\nb": it is sent in a header`,
+		"9 lines of calls.jsonl are bad", "--skip-invalid")
 	if n := len(a.Log()); n > 0 {
 		t.Fatalf("%d calls were made", n)
 	}
@@ -45,7 +47,7 @@ func TestBadLinesArePrintedBeforeAnythingIsSent(t *testing.T) {
 		t.Errorf("stdout: %s\nstderr: %s", &c.stdout, &c.stderr)
 	}
 	penstock(t, dir, append(args, "--skip-invalid")...).exits(1).
-		reports(map[string]int{"total": 1, "done": 1, "invalid": 8, "starts": 1}).says("line 2: ")
+		reports(map[string]int{"total": 1, "done": 1, "invalid": 9, "starts": 1}).says("line 2: ")
 }
 
 func TestOnlyTheFirstFiftyBadLinesArePrinted(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,7 +26,7 @@ func (p *runPlan) newJob(c *batch.Call) (penstock.NewJob, httpcall.Request, erro
 		return none, httpcall.Request{}, fmt.Errorf("url: %w", err)
 	}
 	r := httpcall.Request{Method: c.Method, URL: url, Headers: c.Headers, Body: c.Body}
-	if err := r.Validate(); err != nil {
+	if err := errors.Join(r.Validate(), httpcall.CheckKey(c.IdempotencyKey)); err != nil {
 		return none, r, oneLine(err)
 	}
 	payload, err := r.Payload()
