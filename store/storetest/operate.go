@@ -19,6 +19,7 @@ var operateTests = []test{
 	{"Operate/Notes", testNotes},
 	{"Operate/NotesAreBounded", testNotesBounded},
 	{"Operate/PruneOfStates", testPruneStates},
+	{"Operate/JobsEffectGoesWithIt", testJobEffectGoes},
 	{"Operate/DeadWorkersAreToldApart", testDeadWorkers},
 	{"Operate/PausesAndLeasesSayWhen", testSinceWhen},
 }
@@ -212,6 +213,43 @@ func testPruneStates(e *env) {
 	e.wantState(j.ID, store.Done)
 	if _, err := e.Job(e.ctx, dead.ID); err == nil {
 		e.Error("the dead job is still there")
+	}
+}
+
+func testJobEffectGoes(e *env) {
+	w := e.worker("w")
+	begin := func(key string) store.EffectState {
+		e.Helper()
+		j := e.started(w)
+		got, err := e.BeginEffect(e.ctx, key, j.ID, j.Token, true)
+		e.must(err)
+		if got.State == store.EffectNew {
+			e.must(e.FinishEffect(e.ctx, key, j.ID, j.Token, nil))
+		}
+		e.done(j)
+		return got.State
+	}
+	jobs, err := e.Jobs(e.ctx, store.Filter{})
+	e.must(err)
+	if len(jobs) > 0 {
+		e.Fatal("the store is not empty")
+	}
+	own := store.JobEffect(1) // the first job's
+	for _, key := range []string{own, "charge/17"} {
+		if got := begin(key); got != store.EffectNew {
+			e.Errorf("%s at first: %v", key, got)
+		}
+		if got := begin(key); got != store.EffectDone {
+			e.Errorf("%s again: %v", key, got)
+		}
+	}
+	_, err = e.Prune(e.ctx, []store.State{store.Done}, e.clock.Now()+1, 100)
+	e.must(err)
+	if got := begin(own); got != store.EffectNew {
+		e.Errorf("%s outlives its job: %v", own, got)
+	}
+	if got := begin("charge/17"); got != store.EffectDone {
+		e.Errorf("an effect that is no job's own went with it: %v", got)
 	}
 }
 
