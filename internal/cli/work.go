@@ -204,6 +204,13 @@ func (w *labour) work(ctx context.Context) error {
 	over, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { w.watch(over) })
+	wg.Go(func() {
+		select {
+		case <-w.signal.stop.Done():
+			w.screen.say("ending: running calls may finish, for up to %v; a second signal stops at once", w.plan.grace)
+		case <-over.Done():
+		}
+	})
 	if !w.plan.drain {
 		w.screen.say("working on %s; INT or TERM ends it", w.db)
 	}
