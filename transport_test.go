@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -117,6 +118,45 @@ func TestTransport_TellsOfSwallowedErrors(t *testing.T) {
 			})
 		})
 	}
+}
+
+// One line shows the errors that handlers drop.
+func ExampleTransport() {
+	ctx := context.Background()
+	client, err := penstock.Open(ctx, "memory:", penstock.Config{Logger: quiet()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	web := &http.Client{Transport: penstock.Transport(answers{})} // nil: http.DefaultTransport
+
+	err = penstock.Handle(client, "capture", func(ctx context.Context, job *penstock.Job[string]) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.test/down", nil)
+		if err != nil {
+			return err
+		}
+		answer, err := web.Do(r)
+		if err != nil {
+			return nil // the bug
+		}
+		return answer.Body.Close() // and another one: nobody looked at the status
+	}, penstock.Kind{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := client.Enqueue(ctx, "capture", "order-1"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = client.Work(ctx, penstock.WorkOptions{Drain: true, OnEnd: func(e *penstock.End) {
+		fmt.Println(e.Outcome, "but", e.Swallowed)
+	}})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: done but POST api.test/down: status 503 Service Unavailable
 }
 
 // Each start stands for itself: what the one before swallowed is forgotten.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,7 +59,11 @@ func TestExamples(t *testing.T) {
 			if !strings.HasPrefix(string(source), "// ") {
 				t.Error("it must begin with a comment that says what to look for")
 			}
-			e.run(t, filepath.Join(bin, name))
+			program := filepath.Join(bin, name)
+			if runtime.GOOS == "windows" {
+				program += ".exe"
+			}
+			e.run(t, program)
 		})
 	}
 }
@@ -71,7 +76,7 @@ func (e example) run(t *testing.T, program string) {
 	folder, temp := t.TempDir(), t.TempDir()
 	cmd := exec.CommandContext(ctx, program, e.args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, &out, &aside
-	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp, "TMP="+temp)
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s%s", err, &out, &aside)
 	}

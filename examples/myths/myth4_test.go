@@ -32,7 +32,7 @@ func TestMyth4_ABusyHalfHourKillsNoJob(t *testing.T) {
 			all, calls = allJobs(t, c), api.Log()
 			done, dead = make([]float64, minutes), make([]float64, minutes)
 			for _, job := range all {
-				minute := (job.FinishedAt - begun) / time.Minute.Microseconds()
+				minute := min((job.FinishedAt-begun)/time.Minute.Microseconds(), minutes-1)
 				if job.State == penstock.Dead {
 					dead[minute]++
 				} else {
