@@ -186,3 +186,27 @@ func TestAcquireOrphans(t *testing.T) {
 		}
 	})
 }
+
+// TestPermitsOfManyProcesses: one process after the other takes a costly permit
+// and goes; none waits for one that is gone.
+func TestPermitsOfManyProcesses(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		st := memory.New(memory.Options{})
+		clientOver(t, st, penstock.Config{Limits: map[string]string{"api": "4/s"}})
+		begun := time.Now()
+		const n = 9
+		for range n {
+			c := clientOver(t, st, penstock.Config{})
+			p, err := c.Acquire(t.Context(), penstock.Draw{Limit: "api", Cost: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(p.Release(t.Context()), c.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begun); took < 4*time.Second || took > 5*time.Second {
+			t.Errorf("%d permits of 2 took %v at 4 a second", n, took)
+		}
+	})
+}

@@ -217,9 +217,11 @@ func (pl *planner) slot(l *laneView) (limit.Instant, *refusal) {
 	return max(at, pl.horizonAt+1), &r
 }
 
-// refuse parks the lane at the gate of the limit that refused it.
+// refuse parks the lane at the gate of the limit that refused it. Nothing is
+// booked for a job that may not be there: a lane that was served of all its jobs
+// would keep the others waiting for nobody.
 func (pl *planner) refuse(l *laneView, at limit.Instant, r refusal) {
-	if r.windows && pl.worthBooking(l) {
+	if r.windows && len(l.left()) > 0 && pl.worthBooking(l) {
 		for _, d := range l.Draws {
 			if lim := pl.Limits[d.Limit]; lim != nil {
 				lim.State.Book(limit.Booking{At: at, Expires: at + bookingGrace.Microseconds(),
