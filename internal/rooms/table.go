@@ -37,6 +37,11 @@ var Table = []Room{
 		May:  []string{".", "store/memory", "store", "dispatch", "limit", "retry"},
 	},
 	{
+		// It plays with the whole of the product, and nobody plays with it.
+		Path: "internal/sim",
+		May:  []string{".", "store/storetest", "store/memory", "store/engine", "store", "dispatch", "limit"},
+	},
+	{
 		Path:  "httpcall",
 		May:   []string{".", "limit/header", "retry"},
 		Tests: []string{"store/...", "dispatch", "limit"},

@@ -77,6 +77,7 @@ func (a *apis) run(ctx context.Context, in *incarnation, j *penstock.Job[Payload
 	} else if stood {
 		late = true
 	}
+	began := time.Now()
 	dice := a.w.dice("call", j.ID, int64(j.Starts))
 	a.begins(in, j, late)
 	if j.Suspect {
@@ -95,7 +96,7 @@ func (a *apis) run(ctx context.Context, in *incarnation, j *penstock.Job[Payload
 		ran := false
 		_, err := penstock.Once(ctx, key, func(ctx context.Context) (int, error) {
 			ran = true
-			a.enters(key)
+			a.enters(key, in.p.stoodSince(began) || in.rough())
 			return 1, a.call(ctx, in, j, key, dice)
 		}, opts...)
 		if err == nil {
@@ -130,11 +131,13 @@ func (a *apis) begins(in *incarnation, j *penstock.Job[Payload], late bool) {
 	}
 }
 
-// enters and exits note the run of a guarded effect.
-func (a *apis) enters(key string) {
+// enters and exits note the run of a guarded effect. A start that stood still
+// just before, or waited for the store, may have lost its lease unawares: of such
+// ones AtMostOnce alone promises something, and the judge looks at that.
+func (a *apis) enters(key string, late bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.finished[key] {
+	if a.finished[key] && !late {
 		a.w.log.fail(Effect, "effect %s is run again although its result was kept", key)
 	}
 }

@@ -20,10 +20,13 @@
 //   - After several claims in a row that came too late for their slots, a worker
 //     makes starts late rather than stand still. Late starts of a process whose
 //     calls to the store failed in the last seconds are not counted.
-//   - Right after a clock has jumped, slots are translated with the mapping from
-//     before, until the next heartbeats. Starts by a process whose clock jumped
-//     are not counted for clockRepair; a window that spans a jump of the store's
-//     clock, or a change of the limit's spec, is not judged.
+//   - After a clock has jumped, a process translates slots with the mapping from
+//     before until it has a better look at the store's clock. Its starts are not
+//     counted for clockRepair; a window that spans a jump of the store's clock, or
+//     a change of the limit's spec, is not judged.
+//   - A start that stood still after Once had let it in may be a stale one when it
+//     goes on. With AtMostOnce the effect is still had at most once, since the
+//     next start finds it in doubt; without, it may be had again, as documented.
 //   - A process's translation of the store's clock is off by up to half the time
 //     that its best look took. Windows are judged less twice slack.
 //
@@ -32,8 +35,10 @@
 // The Go scheduler, select and the order of maps are random and cannot be
 // seeded. So as little as possible is left to them: one thread runs (see
 // OneThread), and each call to the store takes a time of its own that the seed
-// decides, so that things rarely happen at the same instant. What still differs
-// is what happens in one instant in different orders. [Report.Digest] is equal
+// decides by name and millisecond, so that things rarely happen at the same
+// instant, and one more or less changes nothing later on. What still differs is
+// what happens in one instant in different orders: which of two signals that both
+// are there a worker's select takes first, for example. [Report.Digest] is equal
 // for nearly all seeds run twice; a test says for how many. A violation that
 // depends on such an order may need a replay or two to show again.
 package sim

