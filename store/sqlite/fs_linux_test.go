@@ -17,8 +17,8 @@ func TestNetworkFileSystems(t *testing.T) {
 		}
 	}
 	const mounts = `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
-88 35 0:52 / /home/a/far rw,nosuid shared:20 - fuse.sshfs a@far:/ rw,user_id=1000
-89 35 0:53 / /home/a/near rw,nosuid shared:21 - fuse.gocryptfs /a rw,user_id=1000
+88 35 0:52 / /srv/a/far rw,nosuid shared:20 - fuse.sshfs a@far:/ rw,user_id=1000
+89 35 0:53 / /srv/a/near rw,nosuid shared:21 - fuse.gocryptfs /a rw,user_id=1000
 `
 	if err := judgeFUSE(mounts, "0:52"); !errors.Is(err, ErrNetworkFS) {
 		t.Errorf("sshfs: %v", err)

@@ -132,7 +132,7 @@ func (d *db) open(ctx context.Context, mode os.FileMode, o Options) (err error) 
 	if err != nil {
 		return err
 	}
-	d.watcher = newWatcher(watch)
+	d.watcher = newWatcher(watch, d.path)
 	d.writer.tell = d.watcher.committed
 	d.readers = newReaders(d.path, o.Now, d.live)
 	return nil

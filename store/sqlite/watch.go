@@ -19,11 +19,24 @@ func lookAfter(quiet time.Duration) time.Duration {
 	return 50 * time.Millisecond
 }
 
+// The looks after the kernel told of a write. A commit shows a moment after its
+// writes, when they are on the disk, which may take long on a busy one. Then the
+// file is left alone until the next write, or for a while, in case the kernel does
+// not always tell.
+const (
+	lookFirst  = 3 * time.Millisecond
+	lookGrowth = 3
+	lookMost   = 50 * time.Millisecond
+	lookFor    = 2 * time.Second
+	lookAnyway = time.Second
+)
+
 // watcher tells those who watch of commits that made something startable: this
 // process's own at once, and others by asking SQLite for the file's data version
 // (a few microseconds), and, when that moved, for the count of such commits.
 type watcher struct {
-	conn *conn         // nobody else's, for the version is relative to it
+	conn *conn // nobody else's, for the version is relative to it
+	path string
 	own  chan struct{} // this process committed
 	stop chan struct{}
 	done chan struct{}
@@ -33,8 +46,8 @@ type watcher struct {
 	subs    map[chan struct{}]struct{}
 }
 
-func newWatcher(c *conn) *watcher {
-	return &watcher{conn: c, own: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), subs: map[chan struct{}]struct{}{}}
+func newWatcher(c *conn, path string) *watcher {
+	return &watcher{conn: c, path: path, own: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), subs: map[chan struct{}]struct{}{}}
 }
 
 // watch subscribes until ctx ends. The poll begins with the first subscriber.
@@ -80,6 +93,9 @@ func (w *watcher) loop() {
 	last, told := int64(-1), int64(-1) // so the first look tells: somebody may have committed meanwhile
 	count := int64(0)
 	active := time.Now()
+	wal := watchWAL(w.path)
+	defer wal.close()
+	next, written := time.Duration(0), time.Time{} // the next look after a write the kernel told of; 0: it has told of none
 	timer := time.NewTimer(lookAfter(0))
 	defer timer.Stop()
 	for {
@@ -89,6 +105,8 @@ func (w *watcher) loop() {
 			return
 		case <-w.own:
 			own = true
+		case <-wal.channel():
+			next, written = lookFirst, time.Now()
 		case <-timer.C:
 		}
 		// The version is read before anybody is told: what others commit after the
@@ -103,7 +121,15 @@ func (w *watcher) loop() {
 			w.tell()
 		}
 		last, told = version, count
-		timer.Reset(lookAfter(time.Since(active)))
+		switch {
+		case next == 0:
+			timer.Reset(lookAfter(time.Since(active)))
+		case time.Since(written) > lookFor:
+			timer.Reset(lookAnyway)
+		default:
+			timer.Reset(next)
+			next = min(next*lookGrowth, lookMost)
+		}
 	}
 }
 
