@@ -84,6 +84,8 @@ func (m *Metrics) Text(ctx context.Context) []byte {
 	defer cancel()
 	var p page
 	m.count.write(&p)
+	p.family("swallowed_total", counter, "Starts in this process that were done by their handler's word although their last watched call had failed.")
+	p.sample("swallowed_total", float64(m.client.Swallowed()))
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	p.family("store_up", gauge, "1 if the store could be read for this scrape, else 0; the metrics of the store are then left out.")

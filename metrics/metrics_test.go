@@ -368,7 +368,7 @@ func TestTheStoreIsDown(t *testing.T) {
 	w := httptest.NewRecorder()
 	m.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	got := parse(t, w.Body.Bytes())
-	if w.Code != 200 || len(got) != 1 || got["penstock_store_up"] != 0 {
+	if w.Code != 200 || len(got) != 2 || got["penstock_store_up"] != 0 {
 		t.Errorf("status %d, got %v", w.Code, got)
 	}
 	if ct := w.Header().Get("Content-Type"); ct != "text/plain; version=0.0.4; charset=utf-8" {

@@ -71,9 +71,10 @@ func (b *bulk) addBulk(cmd *cobra.Command) {
 
 const replayLong = `Put dead letters back in line: those named, or all that match the options. They
 keep their id, payload, limits, priority, queue and history, and get all their
-attempts again. Cancelled jobs can be replayed by their ids, too.
+attempts again. A job is named by its id or as RUN/CALL-ID. Cancelled jobs can be
+replayed by name, too.
 
-Live work first. Jobs named by id are due at once. Those selected by options come
+Live work first. Jobs that are named are due at once. Those selected by options come
 due one after the other, in the order of their ids, at half the pace of the limit
 that each of them draws on (50 a second where no limit says anything), so that new
 work finds room beside them. --rate sets another pace, for all of them together.
@@ -98,7 +99,7 @@ const replayExample = `  penstock dead replay 17 18
 func newDeadReplay(f *jobsFlags) *cobra.Command {
 	b := &bulk{jobsFlags: f, verb: "replay", done: "replayed"}
 	cmd := &cobra.Command{
-		Use: "replay [ID...]", Short: "Put dead letters back in line", Long: replayLong, Example: replayExample,
+		Use: "replay [JOB...]", Short: "Put dead letters back in line", Long: replayLong, Example: replayExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.replay(cmd, args)
 		},
@@ -122,7 +123,7 @@ const discardExample = `  penstock dead discard 17 18
 func newDeadDiscard(f *jobsFlags) *cobra.Command {
 	b := &bulk{jobsFlags: f, verb: "discard", done: "discarded"}
 	cmd := &cobra.Command{
-		Use: "discard [ID...]", Short: "Remove dead letters for good", Long: discardLong, Example: discardExample,
+		Use: "discard [JOB...]", Short: "Remove dead letters for good", Long: discardLong, Example: discardExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.discard(cmd, args)
 		},

@@ -100,19 +100,23 @@ func idsOf(jobs []penstock.JobInfo) []int64 {
 // run applies the change to the jobs named, if they are in one of the states, or
 // to the dead letters that match.
 func (b *bulk) run(cmd *cobra.Command, args []string, states ...penstock.State) error {
-	ids, err := parseIDs(args)
-	if err != nil {
+	if err := checkIDs(args); err != nil {
 		return err
 	}
-	if err := b.checkChoice(len(ids) > 0); err != nil {
+	if err := b.checkChoice(len(args) > 0); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
+	var err error
 	b.out, b.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if b.client, b.path, err = openThere(ctx, b.db, b.err); err != nil {
 		return err
 	}
 	defer b.client.Close()
+	ids, err := findIDs(ctx, b.client, args)
+	if err != nil {
+		return storeFailure(b.path, err)
+	}
 	now, err := b.client.Store().Now(ctx)
 	if err != nil {
 		return storeFailure(b.path, err)

@@ -207,7 +207,7 @@ func TestReplayRefusals(t *testing.T) {
 	penstock(t, dir, "dead", "discard", "4").exits(1).says("it is waiting, not dead")
 	penstock(t, dir, "dead", "replay").exits(2).says("say which")
 	penstock(t, dir, "dead", "replay", "2", "--all").exits(2).says("not both")
-	penstock(t, dir, "dead", "replay", "x").exits(2).says("id of a job")
+	penstock(t, dir, "dead", "replay", "x").exits(2).says("id of a job", "RUN/CALL-ID")
 	penstock(t, dir, "dead", "replay", "--all", "--rate", "fast").exits(2).says("--rate")
 	penstock(t, dir, "dead", "replay", "--reason", "bad").exits(2).says("exhausted")
 	penstock(t, dir, "dead", "discard", "2", "2").exits(0).prints("1 dead letter discarded")

@@ -96,7 +96,7 @@ func listJobs(cmd *cobra.Command, f *jobsFlags) error {
 		return err
 	}
 	filter.AfterID = f.after
-	p := jobPrinter{out: cmd.OutOrStdout(), now: now, json: f.json}
+	p := jobPrinter{out: cmd.OutOrStdout(), now: now, json: f.json, oneState: len(filter.States) == 1}
 	last, more := int64(0), false
 	for left := f.n; left > 0 && !more; {
 		filter.N = min(left, pageJobs) + 1 // one more tells whether there are more
@@ -135,6 +135,8 @@ type jobPrinter struct {
 	now  int64
 	json bool
 	rows []penstock.JobInfo
+
+	oneState bool // all are in the same state
 }
 
 func (p *jobPrinter) print(jobs []penstock.JobInfo) error {
@@ -159,7 +161,7 @@ func (p *jobPrinter) end() error {
 		_, err := fmt.Fprintln(p.out, "no such jobs")
 		return err
 	}
-	return jobTable(p.rows, p.now).Print(show.On(p.out))
+	return jobTable(p.rows, p.now, p.oneState).Print(show.On(p.out))
 }
 
 // eachJob calls fn with the jobs of a filter, a chunk at a time, in the order of

@@ -12,7 +12,7 @@ import (
 	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
-const cancelLong = `Cancel jobs. One that waits is cancelled at once and never starts. One that runs
+const cancelLong = `Cancel jobs, named by their ids or as RUN/CALL-ID. One that waits is cancelled at once and never starts. One that runs
 gets its signal within a second: an HTTP call is broken off, a handler's context
 ends. A job that ended before stays as it ended.
 
@@ -22,7 +22,7 @@ A job that succeeds although it was told to stop is done, not cancelled.`
 func newJobsCancel(f *jobsFlags) *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use:     "cancel ID...",
+		Use:     "cancel JOB...",
 		Short:   "Cancel jobs that wait or run",
 		Long:    cancelLong,
 		Example: "  penstock jobs cancel 17 18",
@@ -38,7 +38,7 @@ func newJobsCancel(f *jobsFlags) *cobra.Command {
 
 func someIDs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usagef("expected the id of a job")
+		return usagef("expected a job: its id, or RUN/CALL-ID")
 	}
 	return nil
 }
@@ -52,8 +52,7 @@ type cancelled struct {
 }
 
 func cancelJobs(cmd *cobra.Command, f *jobsFlags, args []string, wait time.Duration) error {
-	ids, err := parseIDs(args)
-	if err != nil {
+	if err := checkIDs(args); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -62,6 +61,10 @@ func cancelJobs(cmd *cobra.Command, f *jobsFlags, args []string, wait time.Durat
 		return err
 	}
 	defer c.Close()
+	ids, err := findIDs(ctx, c, args)
+	if err != nil {
+		return storeFailure(db, err)
+	}
 	asked := make([]cancelled, len(ids))
 	for i, id := range ids {
 		before, err := c.Job(ctx, id)

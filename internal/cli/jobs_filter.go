@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -119,15 +119,34 @@ func badAge(text string) error {
 	return fmt.Errorf("expected an age above 0 such as 90s, 2h or 7d, got %q", text)
 }
 
-// parseIDs reads ids of jobs, each once.
-func parseIDs(args []string) ([]int64, error) {
-	ids := make([]int64, 0, len(args))
+// checkIDs refuses what can be no name of a job: an id, or RUN/CALL-ID.
+func checkIDs(args []string) error {
 	for _, arg := range args {
 		id, err := strconv.ParseInt(arg, 10, 64)
-		if err != nil || id < 1 {
-			return nil, usagef("expected the id of a job, a number, got %q", arg)
+		run, ref, call := strings.Cut(arg, "/")
+		if (err != nil || id < 1) && (!call || run == "" || ref == "") {
+			return usagef("expected the id of a job, a number, or RUN/CALL-ID, got %q", arg)
 		}
-		if !slices.Contains(ids, id) {
+	}
+	return nil
+}
+
+// findIDs returns the ids of the jobs that are named, each once. A number may be
+// that of no job; a call must be there.
+func findIDs(ctx context.Context, c *penstock.Client, args []string) ([]int64, error) {
+	ids := make([]int64, 0, len(args))
+	seen := map[int64]bool{}
+	for _, arg := range args {
+		id, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil {
+			j, err := findJob(ctx, c, "", arg)
+			if err != nil {
+				return nil, err
+			}
+			id = j.ID
+		}
+		if !seen[id] {
+			seen[id] = true
 			ids = append(ids, id)
 		}
 	}

@@ -28,6 +28,8 @@ type turn struct {
 	Response  string            `json:"response,omitempty"`
 	Detail    json.RawMessage   `json:"detail,omitempty"` // of kinds other than http
 
+	Swallowed string `json:"swallowed,omitempty"` // the call that failed, though the handler returned no error
+
 	again int64 // when the next start was, if it is known
 }
 
@@ -74,6 +76,12 @@ func (t *turn) detail(kind string, b []byte) {
 			return
 		}
 	}
+	var of struct {
+		Swallowed string `json:"swallowed"`
+	}
+	if json.Unmarshal(b, &of) == nil {
+		t.Swallowed = of.Swallowed
+	}
 	t.Detail = rawOrText(b)
 }
 
@@ -93,6 +101,9 @@ func (t *turn) print(s *show.Screen, now int64, n string) error {
 	}
 	if t.Error != "" {
 		more(strings.ReplaceAll(strings.TrimSpace(t.Error), "\n", "; "))
+	}
+	if t.Swallowed != "" {
+		more("the handler returned no error, though its last call had failed: " + t.Swallowed)
 	}
 	names := make([]string, 0, len(t.Headers))
 	for name := range t.Headers {

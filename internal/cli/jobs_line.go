@@ -52,7 +52,7 @@ func newJobLine(j *penstock.JobInfo) jobLine {
 }
 
 // jobTable lists jobs for people.
-func jobTable(jobs []penstock.JobInfo, now int64) *show.Table {
+func jobTable(jobs []penstock.JobInfo, now int64, oneState bool) *show.Table {
 	t := &show.Table{Columns: []show.Column{
 		{Name: "id", Right: true}, {Name: "state"}, {Name: "kind"}, {Name: "queue", Flex: true}, {Name: "run", Flex: true}, {Name: "ref", Flex: true},
 		{Name: "limits", Flex: true}, {Name: "starts", Right: true}, {Name: "age", Right: true}, {Name: "what", Flex: true},
@@ -63,7 +63,11 @@ func jobTable(jobs []penstock.JobInfo, now int64) *show.Table {
 		if j.State.Ended() {
 			since = j.FinishedAt
 		}
-		t.Add(fmt.Sprint(j.ID), j.State.String(), j.Kind, j.Queue, j.Run, j.Ref, drawsText(j.Draws), show.Some(int64(j.Starts)), show.Age(now, since), whatOf(j, now))
+		state := j.State.String()
+		if oneState { // who asked for it knows it
+			state = ""
+		}
+		t.Add(fmt.Sprint(j.ID), state, j.Kind, j.Queue, j.Run, j.Ref, drawsText(j.Draws), show.Some(int64(j.Starts)), show.Age(now, since), whatOf(j, now))
 	}
 	return t
 }

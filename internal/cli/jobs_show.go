@@ -13,26 +13,27 @@ import (
 	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
-const showLong = `Show all that is known of a job: what it is, its payload, each of its starts with
-the status, the headers about limits and the first 2 KiB of the answer, why it
-waited and until when, and how it ended. The history keeps the first five and the
-last fifteen entries.
+const showLong = `Show all that is known of a job, named by its id or, if it is a call of a run, as
+RUN/CALL-ID: what it is, its payload, each of its starts with the status, the
+headers about limits and the first 2 KiB of the answer, why it waited and until
+when, and how it ended. The history keeps the first five and the last fifteen
+entries.
 
 Values that look like secrets by their names are shown as ***; --unmasked shows
 them. ${NAME} stands for a variable of the environment, which is never stored.`
 
 func newJobsShow(f *jobsFlags) *cobra.Command {
-	return newShow(f, "Show a job with its whole history", "  penstock jobs show 17", 0)
+	return newShow(f, "Show a job with its whole history", "  penstock jobs show 17\n  penstock jobs show nightly/order-17", 0)
 }
 
 // newShow makes the command that shows one job, of a state if one is given.
 func newShow(f *jobsFlags, short, example string, state penstock.State) *cobra.Command {
 	unmasked := false
 	cmd := &cobra.Command{
-		Use: "show ID", Short: short, Long: showLong, Example: example,
+		Use: "show JOB", Short: short, Long: showLong, Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("expected the id of one job, got %d arguments", len(args))
+				return usagef("expected one job: its id, or RUN/CALL-ID; got %d arguments", len(args))
 			}
 			return nil
 		},
@@ -50,8 +51,7 @@ func newShow(f *jobsFlags, short, example string, state penstock.State) *cobra.C
 }
 
 func showJob(cmd *cobra.Command, f *jobsFlags, args []string, state penstock.State, unmasked bool) error {
-	ids, err := parseIDs(args)
-	if err != nil {
+	if err := checkIDs(args); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -60,10 +60,7 @@ func showJob(cmd *cobra.Command, f *jobsFlags, args []string, state penstock.Sta
 		return err
 	}
 	defer c.Close()
-	j, err := c.Job(ctx, ids[0])
-	if errors.Is(err, penstock.ErrNotFound) {
-		return inputf("there is no job %d in %s", ids[0], db)
-	}
+	j, err := findJob(ctx, c, "", args[0])
 	if err == nil && state != 0 && j.State != state {
 		return inputf("job %d is %v, not %v: see penstock jobs show %[1]d", j.ID, j.State, state)
 	}

@@ -78,6 +78,7 @@ func TestShowTellsTheWholeHistory(t *testing.T) {
 	}
 	penstock(t, dir, "jobs", "show", id, "--unmasked").exits(0).prints("hunter22", "https://u:p@h.example/")
 	penstock(t, dir, "jobs", "show", "99").exits(2).says("there is no job 99")
+	penstock(t, dir, "jobs", "show", "no-id").exits(2).says("RUN/CALL-ID")
 }
 
 // TestListOfJobs: filters, pages and JSON, without bodies.
@@ -103,6 +104,8 @@ func TestListOfJobs(t *testing.T) {
 			}
 		}
 	}
+	penstock(t, dir, "dead", "show", "r/bad").exits(0).prints("404")
+	penstock(t, dir, "jobs", "cancel", "r/none").exits(2).says("no call \"none\"")
 	dead := penstock(t, dir, "jobs", "--state", "dead", "--json").lines()[0]
 	for k, v := range map[string]string{"ref": "bad", "run": "r", "kind": "http", "reason": "rejected", "limits": "map[" + a.Host + ":1 tokens:7]", "starts": "1"} {
 		if sprint(dead[k]) != v {
