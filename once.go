@@ -83,6 +83,10 @@ func Once[T any](ctx context.Context, key string, fn func(ctx context.Context) (
 // once is Once for bytes. It returns the kept result of an earlier run, or nil
 // if fn ran now.
 func (s *start) once(ctx context.Context, key string, atMostOnce bool, fn func(ctx context.Context) ([]byte, error)) (kept []byte, err error) {
+	if !s.enterEffect(key) {
+		return nil, fmt.Errorf("once %q: this start is running that effect already: give an effect within it, or beside it, a key of its own", key)
+	}
+	defer s.leaveEffect(key)
 	begun, err := s.beginEffect(ctx, key, atMostOnce)
 	if err != nil {
 		return nil, err
@@ -114,6 +118,26 @@ func (s *start) once(ctx context.Context, key string, atMostOnce bool, fn func(c
 		return nil, &InDoubtError{Key: key, Err: err}
 	}
 	return nil, err
+}
+
+// enterEffect notes that this start runs the effect; false if it does so already.
+func (s *start) enterEffect(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.effects[key] {
+		return false
+	}
+	if s.effects == nil {
+		s.effects = map[string]bool{}
+	}
+	s.effects[key] = true
+	return true
+}
+
+func (s *start) leaveEffect(key string) {
+	s.mu.Lock()
+	delete(s.effects, key)
+	s.mu.Unlock()
 }
 
 const (

@@ -123,6 +123,7 @@ func (s *start) call() (err error) {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
+		err = tame(err)
 		if err != nil && errors.Is(context.Cause(ctx), ErrTimeout) && s.ctx.Err() == nil {
 			err = &timeoutError{after: s.kind.timeout(s.job.Job), err: err}
 		}

@@ -34,6 +34,7 @@ type start struct {
 	detail     []byte
 	failedCall string // how the last watched call failed; "": it did not, see Transport
 	observed   []store.Observed
+	effects    map[string]bool // keys of the effects it is running
 }
 
 type startKey struct{}

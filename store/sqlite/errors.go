@@ -21,6 +21,9 @@ var (
 	ErrIO = errors.New("reading or writing the database failed")
 	// ErrCorrupt says that the file is damaged. Restore a copy.
 	ErrCorrupt = errors.New("the database is damaged")
+	// ErrReplaced says that the file was removed or replaced while it was open: what
+	// is written would be lost. Start anew with the file that is to be used.
+	ErrReplaced = errors.New("the database's file was removed or replaced while it was open")
 	// ErrNetworkFS refuses a file on a file system that cannot keep SQLite's locks.
 	ErrNetworkFS = errors.New("the database is on a network file system")
 )

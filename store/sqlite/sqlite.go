@@ -128,6 +128,11 @@ func (d *db) open(ctx context.Context, mode os.FileMode, o Options) (err error) 
 	if err := d.setUp(ctx, o.Adopt); err != nil {
 		return err
 	}
+	opened, err := os.Stat(d.path)
+	if err != nil {
+		return err
+	}
+	d.writer.same = func() error { return sameFile(d.path, opened) }
 	watch, err := connect(d.path, `query_only = 1`)
 	if err != nil {
 		return err
@@ -135,6 +140,21 @@ func (d *db) open(ctx context.Context, mode os.FileMode, o Options) (err error) 
 	d.watcher = newWatcher(watch, d.path)
 	d.writer.tell = d.watcher.committed
 	d.readers = newReaders(d.path, o.Now, d.live)
+	return nil
+}
+
+// sameFile returns ErrReplaced if path leads to another file than it did. Writes
+// to a file that nobody can find any more would all seem to succeed.
+func sameFile(path string, opened os.FileInfo) error {
+	now, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s is gone", ErrReplaced, path)
+	case err != nil:
+		return fmt.Errorf("look whether the database is still in its place: %w", err)
+	case !os.SameFile(now, opened):
+		return fmt.Errorf("%w: %s is another file", ErrReplaced, path)
+	}
 	return nil
 }
 

@@ -29,6 +29,7 @@ type writer struct {
 	turn  *turnstile
 	live  *live
 	clock func() int64
+	same  func() error  // an error if the path does not lead to the open file any more
 	wake  chan struct{} // there are requests
 	done  chan struct{} // the goroutine ended
 	tell  func()        // called after a commit that made something startable
@@ -48,7 +49,7 @@ type request struct {
 }
 
 func newWriter(c *conn, turn *turnstile, l *live, clock func() int64) *writer {
-	return &writer{conn: c, turn: turn, live: l, clock: clock, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	return &writer{conn: c, turn: turn, live: l, clock: clock, same: func() error { return nil }, wake: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 func (w *writer) update(ctx context.Context, fn func(engine.Tx) error) error {
@@ -181,7 +182,11 @@ func (w *writer) begin(since time.Time) error {
 	if err := w.turn.enter(ctx); err != nil {
 		return err
 	}
-	if err := beginImmediate(ctx, w.conn); err != nil {
+	err := w.same()
+	if err == nil {
+		err = beginImmediate(ctx, w.conn)
+	}
+	if err != nil {
 		return errors.Join(err, w.turn.leave())
 	}
 	return nil
