@@ -69,9 +69,9 @@ func all(kinds []Kind, seen map[Kind]Violation) bool {
 
 // TestReplays plays seeds twice: the journals must be equal, but for the few in
 // which what the runtime does at random in one instant made a difference. On an
-// idle machine that is about one in thirty; the bound allows for a busy one.
+// idle machine that is about one in twenty; the bound allows for a busy one.
 func TestReplays(t *testing.T) {
-	const seeds, least = 30, 15
+	const seeds, least = 20, 10
 	same := 0
 	for seed := uint64(1); seed <= seeds; seed++ {
 		if a, b := Run(t, seed, Options{}), Run(t, seed, Options{}); a.Digest == b.Digest {

@@ -41,7 +41,7 @@ func TestWeek(t *testing.T) {
 	}
 	n, until := *seedsFlag, time.Now().Add(1000*time.Hour)
 	if n == 0 {
-		n, until = 300, time.Now().Add(15*time.Second)
+		n, until = 300, time.Now().Add(10*time.Second)
 	}
 	var sum Report
 	sum.Facts = map[string]int{}

@@ -165,6 +165,15 @@ func (in *inserter) holder(i int, n *store.NewJob) (before *Job, done bool, err 
 	if h.State == store.Running {
 		return h, false, nil
 	}
+	lanes, err := in.tx.Lanes([]int64{h.Lane})
+	if err != nil {
+		return nil, false, err
+	}
+	if kind := lanes[0].Band.Kind; kind != n.Kind {
+		// Its handler would get a payload that is not meant for it.
+		return nil, false, fmt.Errorf("%w: job %d of kind %q waits with %q, and one of kind %q cannot replace it: use keys that begin with the kind",
+			store.ErrUniqueTaken, h.ID, kind, n.Unique, n.Kind)
+	}
 	in.out[i] = store.Inserted{ID: h.ID, State: h.State, Verdict: store.Replaced}
 	return nil, true, in.tx.SaveBody(h.ID, Body{Payload: n.Payload, Options: store.EncodeOptions(n.Options)})
 }
