@@ -285,7 +285,7 @@ type Filter struct {
 	States  []State
 	Queue   string
 	Kind    string
-	Limit   string // draws on this limit
+	Limit   string // draws on this limit; "name/*": on any key of it
 	Run     string
 	Refs    []string // with Run
 	Reason  Reason

@@ -25,7 +25,7 @@ type jobFilter struct {
 func (f *jobFilter) add(o *pflag.FlagSet) {
 	o.StringVar(&f.queue, "queue", "", "only jobs of this `queue`")
 	o.StringVar(&f.kind, "kind", "", "only jobs of this `kind`, such as http")
-	o.StringVar(&f.limit, "limit", "", "only jobs that draw on the limit of this `name`")
+	o.StringVar(&f.limit, "limit", "", "only jobs that draw on the limit of this `name`; NAME/* is all its keys")
 	o.StringVar(&f.run, "run", "", "only calls of this `run`")
 	o.StringVar(&f.text, "text", "", "only jobs whose last error holds this `text`")
 	o.Var(&f.olderThan, "older-than", "only jobs that ended (or, not ended, came in) longer ago than this `age`, such as 90s, 2h or 7d")

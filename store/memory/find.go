@@ -113,7 +113,10 @@ func matches(f store.Filter, j engine.Job, l engine.Lane, b engine.Band) bool {
 	if j.State.Ended() {
 		when = j.FinishedAt
 	}
-	draws := func(d dispatch.Draw) bool { return d.Limit == f.Limit }
+	draws := func(d dispatch.Draw) bool {
+		keys, ok := strings.CutSuffix(f.Limit, "/*")
+		return d.Limit == f.Limit || ok && strings.HasPrefix(d.Limit, keys+"/")
+	}
 	return (f.IDs == nil || slices.Contains(f.IDs, j.ID)) &&
 		(f.States == nil || slices.Contains(f.States, j.State)) &&
 		(f.Queue == "" || f.Queue == b.Queue) &&

@@ -91,7 +91,11 @@ func findQuery(f store.Filter, states []store.State, from, when string) (string,
 		where(`b.kind = ?`, f.Kind)
 	}
 	if f.Limit != "" {
-		where(`EXISTS (SELECT 1 FROM json_each(CASE l.draws WHEN '' THEN '[]' ELSE l.draws END) d WHERE d.value ->> 0 = ?)`, f.Limit)
+		is, name := `d.value ->> 0 = ?`, f.Limit
+		if keys, ok := strings.CutSuffix(f.Limit, "*"); ok && strings.HasSuffix(keys, "/") {
+			is, name = `instr(d.value ->> 0, ?) = 1`, keys
+		}
+		where(`EXISTS (SELECT 1 FROM json_each(CASE l.draws WHEN '' THEN '[]' ELSE l.draws END) d WHERE `+is+`)`, name)
 	}
 	if f.Reason != "" {
 		where(`j.reason = ?`, string(f.Reason))

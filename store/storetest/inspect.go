@@ -24,12 +24,13 @@ var inspectTests = []test{
 
 func testInspectFilters(e *env) {
 	e.limit("api", "100/s burst 100")
+	e.limit("api/*", "100/s burst 100")
 	w := e.worker("w")
 	dead := e.killed(w, queue("a"), run("r1"))
 	e.clock.Advance(time.Minute)
 	ids := e.insert(
 		job(queue("a"), draw("api", 1)), job(queue("b"), kind("k2")),
-		job(ref("r1", "x", "h", 1), queue("b")), job(ref("r1", "y", "h", 2), queue("b"), at(Epoch+1e12)))
+		job(ref("r1", "x", "h", 1), queue("b"), draw("api/x", 1)), job(ref("r1", "y", "h", 2), queue("b"), at(Epoch+1e12)))
 	running := e.claim(w, queues("a")).Jobs
 	e.wantIDs("queue a", running, ids[0])
 	for what, c := range map[string]struct {
@@ -43,6 +44,8 @@ func testInspectFilters(e *env) {
 		"queue":            {store.Filter{Queue: "a"}, []int64{dead.ID, ids[0]}},
 		"kind":             {store.Filter{Kind: "k2"}, ids[1:2]},
 		"limit":            {store.Filter{Limit: "api"}, ids[:1]},
+		"key of a limit":   {store.Filter{Limit: "api/x"}, ids[2:3]},
+		"keys of a limit":  {store.Filter{Limit: "api/*"}, ids[2:3]},
 		"run":              {store.Filter{Run: "r1"}, []int64{dead.ID, ids[2], ids[3]}},
 		"refs":             {store.Filter{Run: "r1", Refs: []string{"y", "x", "z"}}, ids[2:]},
 		"reason":           {store.Filter{Reason: store.Exhausted}, []int64{dead.ID}},
