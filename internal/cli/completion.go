@@ -15,7 +15,7 @@ import (
 
 const completionLong = `Print a script that teaches a shell to complete penstock's commands, options, and,
 from the database that --db or PENSTOCK_DB names, the names of limits and queues
-and the ids of jobs.`
+and the ids of jobs. In bash it needs the package bash-completion.`
 
 const completionExample = `  # bash, now and in every new shell
   source <(penstock completion bash)

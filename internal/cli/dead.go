@@ -94,7 +94,7 @@ const replayExample = `  penstock dead replay 17 18
   penstock dead replay --all --rate 20/s --yes
 
   # the API answers a used idempotency key with the failure it kept
-  penstock dead replay --kind http --text "status 402" --new-key`
+  penstock dead replay --kind http --text "402 Payment" --new-key`
 
 func newDeadReplay(f *jobsFlags) *cobra.Command {
 	b := &bulk{jobsFlags: f, verb: "replay", done: "replayed"}

@@ -27,7 +27,7 @@ type drawList struct {
 func (l *drawList) add(o *pflag.FlagSet, usage string) {
 	l.specs, l.costs = map[string]limit.Spec{}, map[string]bool{}
 	o.Var((*limitValue)(l), "limit", usage)
-	o.Var((*costValue)(l), "cost", "permits to take of the --limit before it, a `number` (default 1)")
+	o.Var((*costValue)(l), "cost", "permits to take of the --limit before it (default 1)")
 }
 
 type limitValue drawList
@@ -78,7 +78,7 @@ type costValue drawList
 func (l *costValue) String() string { return "" }
 
 // Type implements pflag.Value.
-func (l *costValue) Type() string { return "number" }
+func (l *costValue) Type() string { return "N" }
 
 // Set implements pflag.Value.
 func (l *costValue) Set(text string) error {

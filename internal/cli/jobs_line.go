@@ -57,6 +57,7 @@ func jobTable(jobs []penstock.JobInfo, now int64, oneState bool) *show.Table {
 		{Name: "id", Right: true}, {Name: "state"}, {Name: "kind"}, {Name: "queue", Flex: true}, {Name: "run", Flex: true}, {Name: "ref", Flex: true},
 		{Name: "limits", Flex: true}, {Name: "starts", Right: true}, {Name: "age", Right: true}, {Name: "what", Flex: true},
 	}}
+	oneQueue := !slices.ContainsFunc(jobs, func(j penstock.JobInfo) bool { return j.Queue != penstock.DefaultQueue })
 	for i := range jobs {
 		j := &jobs[i]
 		since := j.EnqueuedAt
@@ -67,7 +68,11 @@ func jobTable(jobs []penstock.JobInfo, now int64, oneState bool) *show.Table {
 		if oneState { // who asked for it knows it
 			state = ""
 		}
-		t.Add(fmt.Sprint(j.ID), state, j.Kind, j.Queue, j.Run, j.Ref, drawsText(j.Draws), show.Some(int64(j.Starts)), show.Age(now, since), whatOf(j, now))
+		queue := j.Queue
+		if oneQueue {
+			queue = ""
+		}
+		t.Add(fmt.Sprint(j.ID), state, j.Kind, queue, j.Run, j.Ref, drawsText(j.Draws), show.Some(int64(j.Starts)), show.Age(now, since), whatOf(j, now))
 	}
 	return t
 }
@@ -103,16 +108,15 @@ func firstLineOf(s string) string {
 	return line
 }
 
-// drawsText is "orders, tokens x800".
+// drawsText is the first of a job's limits and how many more there are.
 func drawsText(draws []penstock.Draw) string {
-	names := make([]string, len(draws))
-	for i, d := range draws {
-		names[i] = d.Limit
-		if d.Cost > 1 {
-			names[i] += " x" + show.Number(d.Cost)
-		}
+	switch len(draws) {
+	case 0:
+		return ""
+	case 1:
+		return draws[0].Limit
 	}
-	return strings.Join(names, ", ")
+	return fmt.Sprintf("%s +%d", draws[0].Limit, len(draws)-1)
 }
 
 // rawOrText is bytes for JSON: as they are if they are JSON, else as a text.
