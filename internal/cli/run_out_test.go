@@ -77,6 +77,9 @@ func TestOutOfAnotherRunIsRefused(t *testing.T) {
 	write(t, dir, "two.jsonl", calls(a, 3)...)
 	write(t, dir, "other.jsonl", `{"id": "other", "url": "`+a.URL+`"}`)
 	write(t, dir, "notes.txt", "important")
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"my":"precious"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	penstock(t, dir, "run", "one.jsonl", "--limit", "1000/s", "--out", "one.out").exits(0)
 	penstock(t, dir, "run", "two.jsonl", "--limit", "1000/s", "--out", "two.out").exits(0)
 	calls := len(a.Log())
@@ -85,6 +88,8 @@ func TestOutOfAnotherRunIsRefused(t *testing.T) {
 		{"other.jsonl", "one.out", "penstock.db"}, // not loaded yet
 		{"one.jsonl", "one.out", "fresh.db"},      // another database
 		{"one.jsonl", "notes.txt", "penstock.db"},
+		{"one.jsonl", "config.json", "penstock.db"}, // one line without an end is no torn tail
+		{"one.jsonl", "config.json", "fresh.db"},
 		{"one.jsonl", ".", "penstock.db"},
 		{"one.jsonl", "one.jsonl", "penstock.db"},
 	} {

@@ -46,7 +46,7 @@ type File struct {
 	written idSet // jobs that have a line
 	lines   int64
 	fetch   int  // how many results to read at a time
-	ours    bool // a line was found to be this run's
+	ours    bool // the file is known to be this run's
 	redo    bool // a job may have more than one line
 }
 

@@ -253,3 +253,53 @@ func TestManyAndLargeResults(t *testing.T) {
 		t.Errorf("%d lines were found", f.Lines())
 	}
 }
+
+// A last line without an end is cut off only if it is the beginning of one of
+// this run's: a file of somebody else may be one line without an end.
+func TestOnlyAnOwnTornLineIsCutOff(t *testing.T) {
+	s := newSource(3)
+	s.end(1, penstock.Done, 1_000_000)
+	s.end(2, penstock.Done, 2_000_000)
+	s.jobs[1].Ref = `"odd",<id>`
+	own := func(i int) string {
+		l, err := results.Line(&s.jobs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(l)
+	}
+	one, two := own(0), own(1)
+	path := filepath.Join(t.TempDir(), "out")
+	for _, text := range []string{
+		`hello`, `{"my":"precious"}`, `{"id":"precious"}`, `{"id":"line-1","name":"precious"}`, `[`, ` `, "\x00\x00",
+		one[:len(one)-2] + "8",                         // another end of an id that we have
+		`{"id":"line-3"`,                               // it has not ended
+		`{"id":"line-1x`,                               // longer than ours
+		one + "\n" + `hello`, one + "\n" + `{"my":"pr`, // behind our own
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var foreign *results.ForeignError
+		if f, err := results.Open(t.Context(), path, "r", s); !errors.As(err, &foreign) {
+			t.Errorf("%q: expected it to be refused, got %v", text, err)
+			if err == nil {
+				_ = f.Close()
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("%q was changed to %q, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{
+		"", `{`, `{"id":"`, `{"id":"li`, `{"id":"line-1"`, one[:40], one, one[:60] + "\x00\x00\x00", two[:12], two[:70],
+		one + "\n" + two[:30], one + "\n\x00\x00", one + "\n" + `{"id":"gone`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := finish(t, path, open(t, path, s)), []string{`"odd",<id> done`, "line-1 done"}; !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, expected %v", text, got, want)
+		}
+	}
+}

@@ -58,6 +58,10 @@ func (f *File) Reconcile(ctx context.Context) error {
 		if whole {
 			continue
 		}
+		if err := f.checkTail(ctx, text, n+1); err != nil {
+			return err
+		}
+		f.ours = true // from now on, what is written to it is
 		if len(drop) > 0 {
 			return f.rewrite(drop, at)
 		}
