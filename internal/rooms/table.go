@@ -42,6 +42,11 @@ var Table = []Room{
 		May:  []string{".", "store/storetest", "store/memory", "store/engine", "store", "dispatch", "limit"},
 	},
 	{
+		// Tests of real processes; no code of its own.
+		Path:  "internal/system",
+		Tests: []string{".", "store/...", "limit", "retry"},
+	},
+	{
 		Path:  "httpcall",
 		May:   []string{".", "limit/header", "retry"},
 		Tests: []string{"store/...", "dispatch", "limit"},

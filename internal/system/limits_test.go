@@ -1,0 +1,139 @@
+//go:build unix
+
+package system
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/apisim"
+)
+
+// seeded returns a generator whose seed the log tells.
+func seeded(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// TestC2_OneLimitForAllProcesses: the limit was applied per worker process, so
+// the rate grew with the number of replicas (celery/celery#5732,
+// celery/celery PR #10291, temporalio/sdk-rust#1005).
+func TestC2_OneLimitForAllProcesses(t *testing.T) {
+	t.Parallel()
+	const n, window = 40, 2 * time.Second
+	v := newVendor(t, apisim.Config{Latency: 20 * time.Millisecond}, "api")
+	o := orders{Path: dbPath(t), URL: v.URL, Concurrency: 20, Limits: map[string]string{"api": "40/2s"}}
+	c := open(t, o.Path, penstock.Config{Limits: o.Limits})
+	enqueue(t, c, 1000, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})
+
+	ws := starts(t, 1, o)
+	v.awaitCalls(t, "api", 50)
+	ws = append(ws, starts(t, 5, o)...)
+	for _, w := range ws {
+		<-w.ready
+	}
+	six := len(v.awaitCalls(t, "api", len(v.calls("api"))+60))
+	stopAll(ws[:4])
+	calls := v.awaitCalls(t, "api", six+60)
+	stopAll(ws[4:])
+
+	v.judge(t, v.calls("api"), n, window)
+	// The changes made no dip either: with one process left at any time, no
+	// window went by without a call.
+	for i := 1; i < len(calls); i++ {
+		if d := calls[i].At - calls[i-1].At; d > window {
+			t.Errorf("no call for %v after call %d", d, i)
+		}
+	}
+}
+
+// TestC3_FullRateAfterKills: a crash between counting a call and setting the
+// window's end left a counter that never reset, and the key was blocked for
+// good (sidekiq/sidekiq#2704, Tabcorp/redis-rate-limiter#1, redis/redis#4548).
+func TestC3_FullRateAfterKills(t *testing.T) {
+	t.Parallel()
+	const n, window = 20, time.Second
+	r := seeded(t)
+	v := newVendor(t, apisim.Config{Latency: 30 * time.Millisecond}, "api")
+	o := orders{Path: dbPath(t), URL: v.URL, Concurrency: 12, LostMax: 100, Limits: map[string]string{"api": "20/s"}}
+	c := open(t, o.Path, penstock.Config{Limits: o.Limits})
+	enqueue(t, c, 1000, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})
+
+	ws := starts(t, 4, o)
+	for range 8 {
+		v.awaitCalls(t, "api", len(v.calls("api"))+2+r.IntN(8))
+		i := r.IntN(len(ws))
+		ws[i].kill()
+		ws[i] = start(t, o, nil)
+	}
+	killed := time.Now()
+	v.await(t, "three windows after the last kill", func() bool {
+		log := v.calls("api")
+		return log[len(log)-1].Arrival.Sub(killed) > 3*window
+	})
+	stopAll(ws)
+
+	v.judge(t, v.calls("api"), n, window)
+	recovered := 0
+	for _, c := range v.calls("api") {
+		if d := c.Arrival.Sub(killed); window < d && d <= 3*window {
+			recovered++
+		}
+	}
+	t.Logf("%d calls in the second and third window after the last kill", recovered)
+	if recovered < 2*n*3/4 { // a machine that others use, too, has slow moments
+		t.Errorf("%d calls in two windows, a window after the last kill; the limit is %d", recovered, 2*n)
+	}
+}
+
+// TestC6_ChangedLimit: a changed limit was ignored while the key stayed busy, or
+// the old value came back from processes not yet redeployed
+// (sethvargo/go-redisstore#10, mailgun/gubernator#37, sidekiq/sidekiq#4857,
+// 3scale/APIcast#667).
+func TestC6_ChangedLimit(t *testing.T) {
+	t.Parallel()
+	v := newVendor(t, apisim.Config{Latency: 20 * time.Millisecond}, "api")
+	old := orders{Path: dbPath(t), URL: v.URL, Concurrency: 20, Limits: map[string]string{"api": "100/s"}}
+	young := old
+	young.Limits = map[string]string{"api": "10/s"}
+	c := open(t, old.Path, penstock.Config{Limits: old.Limits})
+	enqueue(t, c, 2000, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})
+
+	ws := starts(t, 4, old)
+	v.awaitCalls(t, "api", 150)
+	if err := c.SetLimit(t.Context(), "api", "10/s"); err != nil {
+		t.Fatal(err)
+	}
+	cut := time.Now()
+	v.await(t, "the third second after the cut", func() bool {
+		log := v.calls("api")
+		return log[len(log)-1].Arrival.Sub(cut) > 3*time.Second
+	})
+	// A rolling deploy: half of the processes still declare the old value.
+	for i, o := range []orders{young, old, young, old} {
+		w := start(t, o, nil)
+		<-w.ready
+		ws[i].stop()
+		ws[i] = w
+		info, err := c.LimitByName(t.Context(), "api")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Set != "10/s" || info.Spec.String() != "10/s" {
+			t.Errorf("after process %d was replaced the limit is %v (set: %q), a person said 10/s", i, info.Spec, info.Set)
+		}
+	}
+	v.awaitCalls(t, "api", len(v.calls("api"))+20)
+	stopAll(ws)
+
+	var after []apisim.Call
+	for _, c := range v.calls("api") {
+		if c.Arrival.Sub(cut) > 2*time.Second {
+			after = append(after, c)
+		}
+	}
+	v.judge(t, after, 10, time.Second)
+}
