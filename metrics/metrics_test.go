@@ -328,7 +328,7 @@ func sameAsRows(t *testing.T, st store.Store, live []*process) (left int) {
 		}
 	}
 	for after := int64(0); ; {
-		jobs, err := st.Jobs(t.Context(), store.Filter{AfterID: after, N: 1000})
+		jobs, err := st.Jobs(t.Context(), store.Filter{AfterID: after, N: 10_000})
 		if err != nil {
 			t.Fatal(err)
 		}

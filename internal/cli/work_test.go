@@ -239,3 +239,61 @@ func TestEnqueue(t *testing.T) {
 		penstock(t, dir, append([]string{"enqueue"}, args...)...).exits(2).says(want)
 	}
 }
+
+// TestK4_MetricsAfterKills: three processes work, some calls fail, and processes
+// are killed; what the others say in the end is what is stored.
+func TestK4_MetricsAfterKills(t *testing.T) {
+	const n = 240
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{Error5xx: 0.1, Latency: 20 * time.Millisecond, Seed: 4})
+	write(t, dir, "calls.jsonl", calls(a, n)...)
+	db := openDB(t, dir)
+	load := begin(t, dir, nil, "run", "calls.jsonl", "--limit", "paused")
+	await(t, "the calls are there", func() bool { return every(t, db, pen.Filter{}, nil) == n })
+	load.kill(syscall.SIGTERM)
+	load.wait()
+	if err := db.DeclareLimit(t.Context(), a.Host, "100/s, 30 in flight"); err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	var workers []*command
+	start := func() {
+		log := filepath.Join(dir, fmt.Sprintf("work%d.log", len(workers)))
+		f, err := os.Create(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		workers = append(workers, beginTo(t, dir, f, "work", "--metrics", ":0", "--attempts", "20"))
+		urls = append(urls, metricsOf(t, log))
+	}
+	for range 3 {
+		start()
+	}
+	for i := range 3 {
+		a.await(t, (i+1)*n/5)
+		workers[i].kill(syscall.SIGKILL)
+		workers[i].wait()
+		start()
+	}
+	open := pen.Filter{States: []pen.State{pen.Waiting, pen.Running}}
+	await(t, "no call is left", func() bool { return every(t, db, open, nil) == 0 })
+	for _, url := range urls[3:] {
+		text := get(t, url)
+		for _, line := range []string{
+			`penstock_queue_jobs{queue="default",state="due"} 0`, `penstock_queue_jobs{queue="default",state="scheduled"} 0`,
+			`penstock_queue_jobs{queue="default",state="running"} 0`, `penstock_queue_jobs{queue="default",state="done"} ` + fmt.Sprint(n),
+			`penstock_limit_in_flight{limit="` + a.Host + `"} 0`, `penstock_sweep_finds_total 0`, `penstock_workers 3`,
+		} {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("no line %s in\n%s", line, text)
+			}
+		}
+		if strings.Contains(text, "} -") {
+			t.Errorf("a number is negative in\n%s", text)
+		}
+	}
+	for _, w := range workers[3:] {
+		w.kill(syscall.SIGTERM)
+		w.wait()
+	}
+}
