@@ -3,6 +3,7 @@ package cli_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,6 +94,19 @@ func TestAnUnsetVariableStopsBeforeAnyCall(t *testing.T) {
 	}
 	if n := len(a.Log()); n > 0 {
 		t.Errorf("%d calls were made", n)
+	}
+}
+
+// A variable with a line break cannot be sent in a header: each call would fail.
+func TestAVariableWithALineBreakStopsBeforeAnyCall(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	write(t, dir, "calls.jsonl", `{"url": "`+a.URL+`/good"}`, `{"url": "`+a.URL+`", "headers": {"Authorization": "Bearer ${PENSTOCK_TEST_BROKEN}"}}`)
+	c := begin(t, dir, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "PENSTOCK_TEST_BROKEN=seekrit\n") }, "run", "calls.jsonl", "--limit", "9/s")
+	c.wait()
+	c.exits(2).says("nothing was sent", "PENSTOCK_TEST_BROKEN has a line break")
+	if n := len(a.Log()); n > 0 || strings.Contains(c.stderr.String(), "seekrit") {
+		t.Errorf("%d calls were made; stderr: %s", n, &c.stderr)
 	}
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -30,10 +29,10 @@ type loader struct {
 	jobs  []penstock.NewJob // the chunk to be staged next
 	bytes int
 
-	seen    atomic.Int64 // lines read; to be looked at while it runs
-	bad     badLines
-	unset   []string // environment variables that are needed and not set
-	envSeen map[string]bool
+	seen      atomic.Int64 // lines read; to be looked at while it runs
+	bad       badLines
+	envSeen   map[string]bool
+	envFaults []error // of variables that are needed: not set, or not fit to be sent
 }
 
 func newLoader(c *penstock.Client, p *runPlan) *loader {
@@ -123,8 +122,8 @@ func (l *loader) end(ctx context.Context) error {
 	switch {
 	case l.bad.n > 0 && !l.plan.skipInvalid:
 		return errors.Join(load.Abort(ctx), errBadLines)
-	case len(l.unset) > 0:
-		return errors.Join(load.Abort(ctx), inputf("nothing was sent: %s", l.unsetText()))
+	case len(l.envFaults) > 0:
+		return errors.Join(load.Abort(ctx), inputf("nothing was sent: %v", oneLine(errors.Join(l.envFaults...))))
 	}
 	if err := l.limits.apply(ctx); err != nil {
 		return err
@@ -141,14 +140,8 @@ func (l *loader) needs(name string) {
 		return
 	}
 	l.envSeen[name] = true
-	if _, ok := os.LookupEnv(name); !ok {
-		l.unset = append(l.unset, name)
+	one := httpcall.Request{URL: "${" + name + "}"}
+	if err := one.CheckEnv(os.LookupEnv); err != nil {
+		l.envFaults = append(l.envFaults, err)
 	}
-}
-
-func (l *loader) unsetText() string {
-	if len(l.unset) == 1 {
-		return fmt.Sprintf("the environment variable %s is not set, and ${%[1]s} is in the file", l.unset[0])
-	}
-	return fmt.Sprintf("these environment variables are not set, and the file refers to them: %s", joinNames(l.unset))
 }
