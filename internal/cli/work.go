@@ -174,7 +174,7 @@ func runWork(ctx context.Context, p *workPlan, s streams) (err error) {
 		level = slog.LevelError
 	}
 	w.client, err = penstock.Open(ctx, w.db, penstock.Config{
-		Logger: slog.New(&lineLog{w: w.screen, least: level}), MaxPayload: batch.MaxLine + 64<<10,
+		Logger: slog.New(newLineLog(w.screen, level)), MaxPayload: batch.MaxLine + 64<<10,
 	})
 	if err != nil {
 		return storeFailure(w.db, err)
