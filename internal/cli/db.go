@@ -19,3 +19,13 @@ func addDB(cmd *cobra.Command, db *string) {
 func dbPath(flag string) string {
 	return cmp.Or(flag, os.Getenv("PENSTOCK_DB"), defaultDB)
 }
+
+// checkDB refuses what would be a database in memory, by the name Penstock has for
+// it in Go or by SQLite's: each command is a process of its own, and what it
+// leaves to the next must be in a file.
+func checkDB(db string) error {
+	if db == "memory:" || db == ":memory:" {
+		return inputf("the database %s ends with its process: name a file with --db or PENSTOCK_DB", db)
+	}
+	return nil
+}

@@ -132,9 +132,6 @@ func (r *runner) prepare() error {
 }
 
 func (r *runner) loadLock(ctx context.Context) (release func(), err error) {
-	if r.plan.db == "memory:" {
-		return func() {}, nil
-	}
 	h := fnv.New64a()
 	io.WriteString(h, r.plan.run)
 	path := fmt.Sprintf("%s-load-%016x", r.plan.db, h.Sum64())

@@ -36,6 +36,12 @@ type runPlan struct {
 func (f runFlags) plan(file string) (*runPlan, error) {
 	p := &runPlan{runFlags: f, file: file, namedLimits: map[string]limit.Spec{}}
 	p.db = dbPath(f.db)
+	if err := checkDB(p.db); err != nil {
+		return nil, err
+	}
+	if f.out == "-" {
+		return nil, usagef("--out -: results go to a file, since they are put right after a crash; standard output is for --json (a file of that name is ./-)")
+	}
 	if p.run == "" {
 		if p.run = filepath.Base(file); file == "-" {
 			p.run = "stdin"

@@ -161,6 +161,7 @@ func TestUsageErrorsExitWithTwoAndAHint(t *testing.T) {
 		{"run", "calls.jsonl", "-H", "no colon"},
 		{"run", "calls.jsonl", "--base-url", "ftp://x"},
 		{"run", "calls.jsonl", "--queues", "a,a"},
+		{"run", "calls.jsonl", "--out", "-"},
 		{"frobnicate"},
 	} {
 		c := penstock(t, dir, args...).exits(2).says("penstock: ", "--help")

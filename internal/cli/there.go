@@ -25,12 +25,16 @@ func openThere(ctx context.Context, flag string, log io.Writer) (*penstock.Clien
 
 // mustBeThere refuses a database that is not there.
 func mustBeThere(db string) error {
-	if db == "memory:" {
-		return inputf("the database memory: ends with its process, so there is nothing in it: name a file with --db or PENSTOCK_DB")
+	if err := checkDB(db); err != nil {
+		return err
 	}
-	_, err := os.Stat(db)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(db)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return inputf("there is no database %s: name one with --db or PENSTOCK_DB", db)
+	case err == nil && info.Mode().IsRegular() && info.Size() == 0:
+		// Opening it would make it one.
+		return inputf("%s is an empty file and not a database: name one with --db or PENSTOCK_DB", db)
 	}
 	return nil // what else is wrong with it, the store says better
 }
@@ -38,7 +42,10 @@ func mustBeThere(db string) error {
 // openClient opens a database, making it if it is not there. Warnings are
 // printed on log.
 func openClient(ctx context.Context, db string, log io.Writer) (*penstock.Client, error) {
-	logger := slog.New(&lineLog{w: log, least: slog.LevelWarn})
+	if err := checkDB(db); err != nil {
+		return nil, err
+	}
+	logger := slog.New(newLineLog(log, slog.LevelWarn))
 	// A line of a file of calls may be that long; its stored form is a little longer.
 	c, err := penstock.Open(ctx, db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
 	if err != nil {
