@@ -19,9 +19,10 @@ import (
 // unusable, and grew in storage (taskforcesh/bullmq#2397,
 // Parallels/rq-dashboard#132, Appsilon/mediforce#1359).
 func TestI4_LargePayloads(t *testing.T) {
+	t.Parallel()
 	const n, size = 100, penstock.DefaultMaxPayload + 1
 	v := newVendor(t, apisim.Config{}, "call")
-	o := orders{Path: dbPath(t), URL: v.URL, MaxPayload: size, Drain: true, Digest: true}
+	o := orders{Path: dbPath(t), URL: v.URL, MaxPayload: size, Drain: true, Digest: true, Concurrency: 8}
 
 	small := open(t, o.Path, penstock.Config{})
 	_, err := small.Enqueue(t.Context(), "call", make([]byte, 5_000_000))
@@ -48,7 +49,7 @@ func TestI4_LargePayloads(t *testing.T) {
 		sum := sha256.Sum256([]byte(digest(payload)))
 		ids[fmt.Sprintf("%x", sum[:8])] = e.ID
 	}
-	same := func() {
+	same := func(bodies bool) {
 		t.Helper()
 		js := jobs(t, c, penstock.Filter{})
 		if len(js) != n {
@@ -57,6 +58,9 @@ func TestI4_LargePayloads(t *testing.T) {
 		for _, j := range js {
 			if j.Payload != nil || j.Result != nil {
 				t.Fatalf("the list has a body of job %d", j.ID)
+			}
+			if !bodies {
+				continue
 			}
 			full, err := c.Job(t.Context(), j.ID)
 			if err != nil {
@@ -67,7 +71,7 @@ func TestI4_LargePayloads(t *testing.T) {
 			}
 		}
 	}
-	same()
+	same(false)
 
 	w := start(t, o, nil)
 	w.ends()
@@ -79,7 +83,7 @@ func TestI4_LargePayloads(t *testing.T) {
 	if d := jobs(t, c, penstock.Filter{States: []penstock.State{penstock.Done}}); len(d) != n {
 		t.Errorf("%d jobs are done, expected %d", len(d), n)
 	}
-	same()
+	same(true)
 	if runtime.GOOS == "linux" { // elsewhere Maxrss has other units
 		usage := w.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 		mb := usage.Maxrss / 1024
