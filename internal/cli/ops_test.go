@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -203,16 +202,6 @@ func state(t *testing.T, c *pen.Client, id string) pen.State {
 		t.Fatal(err)
 	}
 	return j.State
-}
-
-// compact is JSON without spaces.
-func compact(t *testing.T, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := json.Compact(&b, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }
 
 func sprint(v any) string { return fmt.Sprint(v) }
