@@ -120,6 +120,24 @@ func TestAHostWithoutALimitIsWarnedAboutOnce(t *testing.T) {
 	}
 }
 
+// A --limit whose name no call draws on is warned about: it may be mistyped. And
+// what holds though no option says it is said.
+func TestALimitThatNoCallDrawsOnIsWarnedAbout(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	write(t, dir, "calls.jsonl", `{"url": "`+a.URL+`", "limits": ["orders", "shop/7"]}`)
+	args := []string{"run", "calls.jsonl", "--limit", "orders=99/s", "--limit", "shop/*=50/s"}
+	quiet := penstock(t, dir, append(args, "--limit", "77/s")...).exits(0).stderr.String()
+	if strings.Contains(quiet, "warning") || strings.Contains(quiet, "from before") {
+		t.Errorf("all limits are drawn on, but it says:\n%s", quiet)
+	}
+	penstock(t, dir, append(args, "--limit", a.Host+"0=5/s", "--limit", "zz=5/s", "--limit", "shops/*=5/s", "--limit", "orders/*=5/s")...).exits(0).says(
+		"warning: --limit "+a.Host+`0=5/s: no call of the file draws on that limit; did you mean "`+a.Host+`"?`,
+		"warning: --limit zz=5/s: no call of the file draws on that limit; they draw on "+a.Host+", orders, shop/7\n",
+		`warning: --limit shops/*=5/s: no call of the file draws on that limit; did you mean "shop/*"?`,
+		"limits that the database knows from before: "+a.Host+" is 77/s\n")
+}
+
 // What a file that is refused says of limits does not reach other runs.
 func TestARefusedFileChangesNoLimit(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,7 @@ type limitBook struct {
 	client *penstock.Client
 	plan   *runPlan
 	uses   map[string]*limitUse
+	given  map[string]bool // names and patterns of --limit that a line drew on
 }
 
 type limitUse struct {
@@ -29,13 +30,14 @@ type limitUse struct {
 	stored   limit.Spec  // in force now
 	override bool        // a person's word, which options do not change
 	host     bool
+	known    bool // from before: no option says anything of it
 }
 
 // forgetAfter bounds the memory of keyed limits, of which there may be many.
 const forgetAfter = 100_000
 
 func newLimitBook(c *penstock.Client, p *runPlan) *limitBook {
-	return &limitBook{client: c, plan: p, uses: map[string]*limitUse{}}
+	return &limitBook{client: c, plan: p, uses: map[string]*limitUse{}, given: map[string]bool{}}
 }
 
 // draw checks that a call can draw cost permits from a limit, and sees to it
@@ -66,6 +68,7 @@ func (b *limitBook) draw(ctx context.Context, name string, cost int64, host bool
 // look asks the store about a limit.
 func (b *limitBook) look(ctx context.Context, name string, host bool) (*limitUse, error) {
 	wanted, from := b.wanted(name, host)
+	b.given[from] = true
 	info, err := b.client.LimitByName(ctx, name)
 	var unknown *store.UnknownLimitError
 	switch {
@@ -81,7 +84,7 @@ func (b *limitBook) look(ctx context.Context, name string, host bool) (*limitUse
 	case err != nil:
 		return nil, err
 	}
-	u := &limitUse{spec: info.Spec, stored: info.Spec, override: info.Set != "", host: host}
+	u := &limitUse{spec: info.Spec, stored: info.Spec, override: info.Set != "", host: host, known: wanted == nil}
 	if wanted != nil && info.Declared != wanted.String() {
 		if u.declare = wanted; !u.override {
 			u.spec = *wanted
@@ -194,34 +197,4 @@ func (b *limitBook) hosts() int {
 		}
 	}
 	return n
-}
-
-// notes are what a person should know about the limits before the calls begin.
-func (b *limitBook) notes() []string {
-	var notes []string
-	var open []string
-	for _, name := range b.names(len(b.uses)) {
-		u := b.uses[name]
-		switch {
-		case u.override && u.declare != nil:
-			notes = append(notes, fmt.Sprintf("limit %s stays %s, as set by a person, whatever --limit says", name, u.spec))
-		case u.override:
-			notes = append(notes, fmt.Sprintf("limit %s is %s, as set by a person", name, u.spec))
-		case u.host && !u.spec.HasRate() && u.spec.InFlight == 0 && !u.spec.Paused:
-			open = append(open, name)
-		}
-	}
-	if len(open) > 0 {
-		notes = append(notes, fmt.Sprintf("no limit is known for %s: calls start as fast as they can; give --limit, as in --limit 5/s", someOf(open)))
-	}
-	return notes
-}
-
-// someOf lists the first of the names.
-func someOf(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
