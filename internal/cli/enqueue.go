@@ -110,9 +110,6 @@ func runEnqueue(cmd *cobra.Command, f *enqueueFlags) error {
 		return err
 	}
 	db := dbPath(f.db)
-	if db == "memory:" {
-		return inputf("the database memory: ends with this command: name a file with --db or PENSTOCK_DB")
-	}
 	c, err := openClient(ctx, db, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -165,6 +162,9 @@ func (f *enqueueFlags) job(in io.Reader) (penstock.NewJob, error) {
 	job.Queue, job.Group, job.Priority, job.Attempts = f.queue, f.group, f.priority, f.attempts
 	job.Delay, job.Timeout, job.Unique, job.Replace, job.AtMostOnce = f.delay, f.timeout, f.unique, f.replace, f.atMostOnce
 	if f.key != "" {
+		if err := httpcall.CheckKey(f.key); err != nil {
+			return job, usagef("%v", err)
+		}
 		job.IdempotencyKey = f.key
 	}
 	if job.RunAt, err = instant("--run-at", f.runAt); err != nil {

@@ -138,6 +138,11 @@ func TestCommandsNeedADatabase(t *testing.T) {
 	} {
 		penstock(t, dir, args...).exits(2).says("there is no database penstock.db")
 	}
+	for _, db := range []string{"memory:", ":memory:"} {
+		penstock(t, dir, "enqueue", "--url", "http://127.0.0.1:1", "--db", db).exits(2).says("name a file")
+		penstock(t, dir, "exec", "--limit", "a=5/s", "--db", db, "--", "true").exits(2).says("name a file")
+		penstock(t, dir, "work", "--db", db).exits(2).says("name a file")
+	}
 	if found, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(found) > 0 {
 		t.Errorf("there is %v now", found)
 	}
