@@ -38,21 +38,28 @@ func (w *worker) fetch(ctx context.Context) {
 	idle := 0 // claims in a row that took nothing and said to ask again at once
 	for ctx.Err() == nil {
 		next := limit.Never
+		w.setShort(true)
 		took, asked := 0, w.toAsk()
+		short := len(asked) == 0 || w.o.capped()
 		for _, a := range asked {
 			res, err := w.claim(ctx, a)
 			if err != nil {
 				break // ctx ended, or we have a new identity
 			}
-			took += w.admit(res)
+			n := w.admit(res)
+			took += n
+			short = short || n >= a.places
 			next = min(next, res.NextAt)
 		}
+		w.setShort(short)
 		if took > 0 {
 			idle = 0
 			if w.soonMore() {
 				_ = sleep(ctx, gather)
 			}
-			continue
+			if short || w.c.clock.until(next) <= 0 {
+				continue
+			}
 		}
 		wait := time.Duration(-1)
 		if len(asked) > 0 {
@@ -64,7 +71,7 @@ func (w *worker) fetch(ctx context.Context) {
 				wait = max(wait, min(lookLeast<<min(idle, 10), lookMost))
 			}
 			// The instant may be that of another kind's job.
-			if w.o.Drain && (wait < 0 || wait > drainLook) {
+			if w.o.Drain && took == 0 && (wait < 0 || wait > drainLook) {
 				again := w.drained(ctx)
 				if again == 0 {
 					return
@@ -196,10 +203,19 @@ func (w *worker) leave(s *start) *start {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next := w.places.leave(s, took)
-	if next == nil || len(w.places.ahead)*2 == w.places.all*aheadPerPlace {
+	if w.short && (next == nil || len(w.places.ahead)*2 == w.places.all*aheadPerPlace) || s.job.Suspect {
 		w.signal()
 	}
 	return next
+}
+
+// setShort notes whether places are short: the last claims took as many jobs as
+// they could, so one more place is worth another claim. Where they took fewer, a
+// place that gets free changes nothing.
+func (w *worker) setShort(short bool) {
+	w.mu.Lock()
+	w.short = short
+	w.mu.Unlock()
 }
 
 // signal wakes fetch.

@@ -125,12 +125,12 @@ func (f *finisher) take(n int) []*ending {
 // stored removes a batch that the store took and tells what became of it.
 func (f *finisher) stored(batch []*ending, done []store.Finished) {
 	f.mu.Lock()
+	was := f.failing || len(f.pending) >= congestedAt
 	f.pending = f.pending[len(batch):]
 	f.urgent = false
 	for _, e := range f.pending {
 		f.urgent = f.urgent || e.urgent
 	}
-	was := f.failing
 	f.failing = false
 	if len(f.pending) == 0 {
 		f.pending = nil
@@ -145,7 +145,7 @@ func (f *finisher) stored(batch []*ending, done []store.Finished) {
 	for i, e := range batch {
 		f.w.recorded(e, done[i])
 	}
-	if was || !congested {
+	if was && !congested || f.w.o.Drain {
 		f.w.signal()
 	}
 }

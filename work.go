@@ -122,3 +122,14 @@ func (c *Client) Work(ctx context.Context, o WorkOptions) error {
 	}
 	return c.newWorker(ctx, o, kinds).run(ctx)
 }
+
+// capped says whether queues have places of their own, so that a place that gets
+// free may be worth a claim though others were free.
+func (o WorkOptions) capped() bool {
+	for _, q := range o.Queues {
+		if q.Max > 0 || q.Reserve > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -50,6 +50,7 @@ type worker struct {
 	id       string
 	held     map[int64]*start // claimed, and the outcome not stored
 	places   places
+	short    bool                 // see setShort
 	claiming int64                // token of the claim under way
 	unknown  map[store.Lease]bool // leases the last heartbeat told of that we do not hold
 	beat     time.Time            // when the last heartbeat that arrived was sent

@@ -141,8 +141,9 @@ type Claimed struct {
 // ClaimResult is what a claim took.
 type ClaimResult struct {
 	Jobs []Claimed
-	// NextAt is when it is worth asking again if nothing else happens;
-	// limit.Never if only a change elsewhere can help.
+	// NextAt is when it is worth asking again if nothing else happens: when the
+	// next job is due, or half a horizon before the next slot. limit.Never if only
+	// a change elsewhere can help.
 	NextAt int64
 	Now    int64 // the store's clock during the claim
 	// ExpiredJobs are jobs that the claim found past their expiry and made dead.

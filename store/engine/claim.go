@@ -310,7 +310,9 @@ func (c *claim) nextAt() (int64, error) {
 		return 0, err
 	}
 	if gate < Held {
-		gate = max(c.now, gate-c.r.Horizon.Microseconds())
+		// Halfway into the horizon, so that slots close to one another are claimed
+		// together, and there is time left to commit.
+		gate = max(c.now, gate-c.r.Horizon.Microseconds()/2)
 	}
 	if next = min(next, gate); next >= Held {
 		next = Empty
