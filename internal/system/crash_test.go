@@ -176,7 +176,7 @@ func TestC4_InFlightAfterKills(t *testing.T) {
 		names = append(names, fmt.Sprintf("key/%d", i))
 	}
 	v := newVendor(t, held, names...)
-	o := orders{Path: dbPath(t), URL: v.URL, Concurrency: 2 * keys, LostMax: 100, Limits: map[string]string{"key/*": "2 in flight"}}
+	o := orders{Path: dbPath(t), URL: v.URL, Concurrency: 14, LostMax: 100, Limits: map[string]string{"key/*": "2 in flight"}}
 	c := open(t, o.Path, penstock.Config{Limits: o.Limits})
 	var all []penstock.NewJob
 	for range most * (kills + 2) { // enough beside those that are lost: a process runs one of these at a time
