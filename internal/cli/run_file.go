@@ -28,8 +28,9 @@ type runner struct {
 	signal *interrupts
 	tally  tally
 	screen *screen
-	// abandoned says that a load which was interrupted may still be at work in
-	// the store, which ends with the process.
+	health health
+	// abandoned says that the store is left as it is, to end with the process: a
+	// load that was interrupted may still be at work in it, or it does not answer.
 	abandoned bool
 	// working is when the calls began.
 	working time.Time
@@ -55,6 +56,12 @@ func runFile(ctx context.Context, p *runPlan, s streams) (err error) {
 		if !r.abandoned {
 			err = errors.Join(err, r.client.Close())
 		}
+	}()
+	stopWatch := r.watchHealth(ctx)
+	defer func() {
+		// A store that does not answer would hold up its end, too.
+		r.abandoned = r.abandoned || r.health.trouble(time.Now()) != ""
+		stopWatch()
 	}()
 	if err := r.prepare(); err != nil {
 		return r.judge(err)
@@ -102,7 +109,11 @@ func (r *runner) openClient(ctx context.Context) error {
 	}
 	logger := slog.New(newLineLog(r.screen, level))
 	// A line's length is what is bounded; its stored form is a little longer.
-	c, err := penstock.Open(ctx, r.plan.db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
+	var c *penstock.Client
+	err := saysIfLocked(r.screen.tell, func() (err error) {
+		c, err = penstock.Open(ctx, r.plan.db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
+		return err
+	})
 	if err != nil {
 		return storeFailure(r.plan.db, err)
 	}
@@ -111,6 +122,20 @@ func (r *runner) openClient(ctx context.Context) error {
 		return errors.Join(usagef("%v", oneLine(err)), c.Close())
 	}
 	return nil
+}
+
+// watchHealth asks the store whether it works, until it is told to stop.
+func (r *runner) watchHealth(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r.health.watch(ctx, r.client, r.screen.tell)
+	}()
+	return func() {
+		cancel()
+		<-over
+	}
 }
 
 // prepare loads the file, and opens the file of results. Only one process at a
@@ -157,7 +182,7 @@ func (r *runner) loadFile() error {
 		case err = <-loaded:
 			waiting = false
 		case <-tick.C:
-			r.screen.loading(r.plan.file, r.loader.seen.Load())
+			r.screen.loading(r.plan.file, r.loader.seen.Load(), r.health.trouble(time.Now()))
 		case <-stop:
 			stop, giveUp = nil, time.After(patience)
 		case <-giveUp:

@@ -75,9 +75,15 @@ func (s *screen) show(snap *progress.Snapshot) {
 	}
 }
 
-// loading shows that a file is being read.
-func (s *screen) loading(file string, lines int64) {
+// tell says a text as it is.
+func (s *screen) tell(text string) { s.say("%s", text) }
+
+// loading shows that a file is being read, and what is wrong if anything is.
+func (s *screen) loading(file string, lines int64, trouble string) {
 	text := fmt.Sprintf("reading %s: %s lines", file, progress.Digits(lines))
+	if trouble != "" {
+		text += ", " + trouble
+	}
 	switch {
 	case s.quiet:
 	case s.term != nil:

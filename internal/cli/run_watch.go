@@ -15,8 +15,6 @@ const (
 	limitsEvery = 500 * time.Millisecond // how often
 	countEvery  = 2 * time.Second        // how often the run is counted, at most
 	countShare  = 20                     // counting may take one part in so many of the time
-	healthEvery = time.Second
-	illMost     = 30 * time.Second // how long the store may fail before the run gives up
 )
 
 // watcher follows a run while it works: it shows how it stands, and notices
@@ -28,15 +26,13 @@ type watcher struct {
 	next   time.Time // when to count again
 
 	limits []penstock.LimitInfo
-	ill    time.Time // since when the store has been failing; zero: it works
-	what   error     // what it says
 }
 
 // watch runs until ctx ends. It calls giveUp if the store has failed for too long.
 func (w *watcher) watch(ctx context.Context, giveUp func(error)) {
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()
-	var looked, asked time.Time
+	var looked time.Time
 	for {
 		now := time.Now()
 		if now.Sub(looked) >= limitsEvery {
@@ -46,11 +42,8 @@ func (w *watcher) watch(ctx context.Context, giveUp func(error)) {
 		if now.After(w.next) {
 			w.count(ctx)
 		}
-		if now.Sub(asked) >= healthEvery {
-			asked = now
-			if err := w.health(ctx); err != nil {
-				giveUp(err)
-			}
+		if err := w.r.health.lost(now); err != nil {
+			giveUp(err)
 		}
 		snap := w.snapshot(time.Now())
 		w.r.screen.show(&snap)
@@ -85,25 +78,6 @@ func (w *watcher) lookAtLimits(ctx context.Context) {
 	w.limits = infos
 }
 
-// health returns an error once the store has been failing for too long.
-func (w *watcher) health(ctx context.Context) error {
-	ask, cancel := context.WithTimeout(ctx, illMost)
-	defer cancel()
-	err := w.r.client.Health(ask)
-	switch {
-	case err == nil || ctx.Err() != nil:
-		w.ill = time.Time{}
-		return nil
-	case w.ill.IsZero():
-		w.ill = time.Now()
-	}
-	w.what = err
-	if time.Since(w.ill) < illMost {
-		return nil
-	}
-	return oneLineOf(err)
-}
-
 // snapshot is how the run stands now.
 func (w *watcher) snapshot(now time.Time) progress.Snapshot {
 	t := w.r.tally.counts()
@@ -130,8 +104,8 @@ func (w *watcher) snapshot(now time.Time) progress.Snapshot {
 	if s.Why == "" && s.Waiting > 0 && s.Running == 0 && s.Rate == 0 {
 		s.Why = "no call is due yet, or each waits for its limit"
 	}
-	if !w.ill.IsZero() {
-		s.Why = "the database fails: " + oneLine(w.what).Error()
+	if trouble := w.r.health.trouble(now); trouble != "" {
+		s.Why = trouble
 	}
 	if s.Rate > 0 && s.Waiting > 0 && paused == "" {
 		s.Left = time.Duration(float64(s.Total-s.Ended()) / s.Rate * float64(time.Second))

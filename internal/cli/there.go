@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -47,7 +48,11 @@ func openClient(ctx context.Context, db string, log io.Writer) (*penstock.Client
 	}
 	logger := slog.New(newLineLog(log, slog.LevelWarn))
 	// A line of a file of calls may be that long; its stored form is a little longer.
-	c, err := penstock.Open(ctx, db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
+	var c *penstock.Client
+	err := saysIfLocked(func(text string) { fmt.Fprintln(log, "penstock: "+text) }, func() (err error) {
+		c, err = penstock.Open(ctx, db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
+		return err
+	})
 	if err != nil {
 		return nil, storeFailure(db, err)
 	}
