@@ -70,6 +70,9 @@ func (c *Client) Acquire(ctx context.Context, draws ...Draw) (*Permit, error) {
 		desk.forget(key)
 		return nil, fmt.Errorf("acquire: %w", bare(err))
 	}
+	// The desk slept while nobody wished for anything, whatever the store told it
+	// meanwhile; so it is woken by the wish itself.
+	desk.w.signal()
 	select {
 	case p := <-grant:
 		return p, nil
