@@ -17,11 +17,18 @@ type clock struct {
 // equal clocks: then the mapping adds no error on one machine.
 func (c *clock) sample(before, after time.Time, storeNow int64) {
 	rtt := after.Sub(before).Microseconds()
-	if known := c.rtt.Load(); known != 0 && rtt+1 > known {
+	if known := c.rtt.Load(); known != 0 && rtt+1 > known && c.agrees(before, after, storeNow, known) {
 		return
 	}
 	c.offset.Store(offsetOf(before.UnixMicro(), after.UnixMicro(), storeNow))
 	c.rtt.Store(rtt + 1)
+}
+
+// agrees says whether the mapping in use can be right, given that the store's
+// clock read storeNow between before and after. If not, a clock has jumped.
+func (c *clock) agrees(before, after time.Time, storeNow, known int64) bool {
+	o := c.offset.Load()
+	return o >= storeNow-after.UnixMicro()-known && o <= storeNow-before.UnixMicro()+known
 }
 
 // age makes newer samples count for more, so that a drifting clock is followed.

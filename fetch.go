@@ -140,8 +140,10 @@ func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
 	w.mu.Unlock()
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		// Not ctx: a claim that was sent is better waited for.
+		before := time.Now()
 		res, err := w.st.Claim(w.life, r)
 		if err == nil {
+			w.c.clock.sample(before, time.Now(), res.Now) // its slots are of this clock
 			w.trouble.clear("claim")
 			w.claimedAs = r.Worker
 			return res, nil

@@ -11,6 +11,10 @@ import (
 // beatsPerLease is how many heartbeats fall into a lease.
 const beatsPerLease = 3
 
+// clockJump is how far, in µs, the mapping of the store's clock must have moved
+// for a clock to have jumped.
+const clockJump = 100_000
+
 // heartbeat keeps the leases alive until ctx ends, and compares what the store
 // believes this worker holds with what it holds. When heartbeats fail for
 // nearly a lease, it stops all handlers: others may take the jobs soon.
@@ -23,7 +27,11 @@ func (w *worker) heartbeat(ctx context.Context) {
 	defer alarm.Stop()
 	for sleep(ctx, every) == nil {
 		w.c.clock.age()
+		was := w.c.clock.offset.Load()
 		_ = w.c.readClock(ctx) // the old mapping goes on; the heartbeat tells what is wrong
+		if moved := w.c.clock.offset.Load() - was; moved > clockJump || moved < -clockJump {
+			w.signal() // fetch may be asleep until an instant of the clock as it was
+		}
 		began := time.Now()
 		w.mu.Lock()
 		id := w.id

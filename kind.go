@@ -168,6 +168,11 @@ func (c *Client) addKind(name string, k Kind, run HandlerFunc) error {
 	if old := c.kinds[name]; old != nil && old.run != nil {
 		return fmt.Errorf("kind %q has a handler already", name)
 	}
+	for w := range c.workers {
+		if run != nil && !w.private {
+			return fmt.Errorf("kind %q: Work is running already and would not run it: call Handle before Work", name)
+		}
+	}
 	c.kinds[name] = &kindEntry{name: name, Kind: k, run: run}
 	return nil
 }

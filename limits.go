@@ -20,9 +20,13 @@ func (c *Client) DeclareLimit(ctx context.Context, name, spec string) error {
 	return c.putLimit(ctx, name, spec, c.st.DeclareLimit)
 }
 
-// SetLimit overrides what code declares, at once, for all processes and through
+// SetLimit overrides what code declares of a limit that is declared, itself or by
+// its pattern (else a *store.UnknownLimitError), at once, for all processes and through
 // restarts, until ResetLimit.
 func (c *Client) SetLimit(ctx context.Context, name, spec string) error {
+	if _, err := c.st.Limit(ctx, name); err != nil {
+		return fmt.Errorf("set limit: %w", err)
+	}
 	return c.putLimit(ctx, name, spec, c.st.SetLimit)
 }
 

@@ -3,6 +3,7 @@ package penstock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -118,7 +119,14 @@ func throttled(v verdictOn, e *RateLimitedError, text string) verdict {
 			d = dead(store.Throttled, text)
 		}
 	}
-	name, slot := v.refusing(e.Limit)
+	named := e.Limit
+	if named != "" {
+		if _, declared := v.spec(named); !declared {
+			d.Error = cleanText(fmt.Sprintf("%s (the refusal names the limit %q, which is not declared: the job's own is paused)", text, named))
+			named = ""
+		}
+	}
+	name, slot := v.refusing(named)
 	again := v.job.RefusedRun > 0
 	if d.Outcome == store.OutcomeThrottled && (again || name == "") {
 		d.At = later(v.now, v.policy.DelayAtLeast(v.job.RefusedRun+1, wait, v.random))

@@ -25,6 +25,10 @@ func (p *Permit) Context() context.Context { return p.ctx }
 // Observe notes what the call's response said about one of its limits; Release
 // stores it. Instants of o that are zero are filled in.
 func (p *Permit) Observe(limitName string, o Observation) {
+	if _, ok := p.s.w.c.specs.get(p.ctx, limitName); !ok {
+		p.s.w.log.Warn("an observation is dropped: its limit is not declared", "limit", limitName)
+		return
+	}
 	p.s.observe(p.s.observed1(limitName, o))
 }
 

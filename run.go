@@ -18,8 +18,8 @@ var errNotBegun = errors.New("given back before it began")
 // errGoexit is the failure of a handler that ended its goroutine.
 var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
 
-// lateInARow is how many starts in a row may be given back for being late
-// before one is made late: a store whose commits always take longer than a
+// lateInARow is how many claims in a row may bring only starts that are given
+// back for being late before one is made late: a store whose commits always take longer than a
 // slot stays good must not stand still.
 const lateInARow = 5
 
@@ -78,8 +78,9 @@ func (w *worker) beforeStart(s *start) error {
 // awaitSlot waits until the start's slot. A start that comes too late for it is
 // given back, since others were planned on its being in time.
 func (w *worker) awaitSlot(s *start) error {
-	if d := w.c.clock.until(s.job.Slot); d > 0 {
-		if err := sleep(s.ctx, d); err != nil {
+	// In steps, since a clock may jump meanwhile: slots lie horizon ahead at most.
+	for d := w.c.clock.until(s.job.Slot); d > 0; d = w.c.clock.until(s.job.Slot) {
+		if err := sleep(s.ctx, min(d, 2*horizon)); err != nil {
 			return err
 		}
 	}
@@ -90,7 +91,10 @@ func (w *worker) awaitSlot(s *start) error {
 		return nil
 	}
 	w.slotMet(false)
-	if w.late.Add(1) <= lateInARow {
+	if w.lateClaim.Swap(s.job.Token) != s.job.Token {
+		w.late.Add(1)
+	}
+	if w.late.Load() <= lateInARow {
 		return errNotBegun
 	}
 	if now := time.Now().Unix(); now-w.lateSaid.Load() >= 60 {

@@ -33,7 +33,8 @@ type WorkOptions struct {
 	// Concurrency is how many handlers run at a time. 0 is automatic: 100, and
 	// while those are all waiting for something, more, up to 1,000.
 	Concurrency int
-	// Grace is how long handlers get to end when ctx ends; 0 means 25 s.
+	// Grace is how long handlers get to end when ctx ends; 0 means 25 s. One that
+	// does not return even when its context is cancelled then gets 5 s more.
 	Grace time.Duration
 	// StopNow, when closed, cancels the handlers at once, as the end of Grace does.
 	StopNow <-chan struct{}

@@ -33,16 +33,17 @@ type worker struct {
 	handlers context.Context // of handlers
 	stopAll  context.CancelCauseFunc
 
-	fin      *finisher
-	trouble  trouble
-	wake     chan struct{}
-	fetched  chan struct{} // closed when fetch has ended
-	running  sync.WaitGroup
-	hooks    sync.WaitGroup
-	hookRoom chan struct{}
-	late     atomic.Int64 // starts in a row that came too late for their slot
-	lateSaid atomic.Int64 // when that was last said, Unix seconds
-	beats    chan struct{}
+	fin       *finisher
+	trouble   trouble
+	wake      chan struct{}
+	fetched   chan struct{} // closed when fetch has ended
+	running   sync.WaitGroup
+	hooks     sync.WaitGroup
+	hookRoom  chan struct{}
+	late      atomic.Int64 // claims in a row that came too late for their slots
+	lateClaim atomic.Int64 // token of the last one
+	lateSaid  atomic.Int64 // when that was last said, Unix seconds
+	beats     chan struct{}
 
 	claimedAs string // fetch's own: the identity of its last claim
 
@@ -104,6 +105,11 @@ func (w *worker) sayBeat() {
 
 // run works until ctx ends or, with Drain, nothing is left.
 func (w *worker) run(ctx context.Context) error {
+	if ctx.Err() != nil { // told to stop before it began
+		w.end()
+		w.stopAll(nil)
+		return nil
+	}
 	if err := w.begin(ctx); err != nil {
 		return fmt.Errorf("penstock: work: %w", err)
 	}

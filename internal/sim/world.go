@@ -177,7 +177,7 @@ const (
 	lease       = 3 * time.Second
 	patience    = 150 * time.Second      // of calm, in which everything must end
 	settleLook  = 500 * time.Millisecond // how often that is looked at
-	clockRepair = time.Hour              // how long a process may be wrong about a clock that jumped
+	clockRepair = 5 * time.Second        // how long a process may be wrong about a clock that jumped
 	slack       = 3 * time.Millisecond   // error of a process's idea of the store's clock
 )
 

@@ -224,6 +224,9 @@ func (e *ender) observe(job int64, obs []store.Observed) error {
 		if err != nil {
 			return err
 		}
+		if !l.Known && job != 0 {
+			continue // what a handler got wrong must not keep its outcome out of the store
+		}
 		if !l.Known {
 			return unknownLimit(e.tx, o.Limit)
 		}
