@@ -91,15 +91,19 @@ func (c *caller) build(ctx context.Context, r *Request, key string, secrets *scr
 	if err := r.CheckEnv(c.o.Env); err != nil {
 		return nil, false, err
 	}
-	lookup := func(name string) (string, error) {
-		v, ok := c.o.Env(name)
-		if !ok {
-			return "", &UnsetError{Name: name}
+	// What comes from the environment into a header is taken for a secret; in a URL it
+	// may as well be a region or an account, which answers rightly repeat.
+	lookup := func(inHeader bool) func(name string) (string, error) {
+		return func(name string) (string, error) {
+			v, ok := c.o.Env(name)
+			if !ok {
+				return "", &UnsetError{Name: name}
+			}
+			secrets.add(v, inHeader || looksSecret(name))
+			return v, nil
 		}
-		secrets.add(v, looksSecret(name))
-		return v, nil
 	}
-	address, err := fillURL(r.URL, lookup)
+	address, err := fillURL(r.URL, lookup(false))
 	if err != nil {
 		return nil, false, err
 	}
@@ -122,7 +126,7 @@ func (c *caller) build(ctx context.Context, r *Request, key string, secrets *scr
 		req.Header[name] = values
 	}
 	for _, name := range sortedNames(r.Headers) {
-		v, err := expand(r.Headers[name], lookup)
+		v, err := expand(r.Headers[name], lookup(true))
 		if err != nil {
 			return nil, false, err
 		}
@@ -242,7 +246,7 @@ func (c *caller) fillHeaders() error {
 				if !ok {
 					return "", &UnsetError{Name: name}
 				}
-				c.secrets.add(v, looksSecret(name))
+				c.secrets.add(v, true)
 				return v, nil
 			})
 			if err == nil {

@@ -107,7 +107,7 @@ func TestMask(t *testing.T) {
 // echo answers with the request's secrets, as a debugging API does.
 func echo(status int) *api {
 	return &api{answer: func(_ int, r *http.Request) *http.Response {
-		return reply(status, `{"url": "`+r.URL.String()+`", "auth": "`+r.Header.Get("Authorization")+`", "key": "`+r.Header.Get("X-Api-Key")+`", "region": "us-east-1"}`,
+		return reply(status, `{"url": "`+r.URL.String()+`", "auth": "`+r.Header.Get("Authorization")+`", "key": "`+r.Header.Get("X-Api-Key")+`", "custom": "`+r.Header.Get("X-Custom")+`", "region": "us-east-1"}`,
 			"X-RateLimit-Scope", r.Header.Get("Authorization"))
 	}}
 }
@@ -118,16 +118,16 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	for _, status := range []int{200, 302, 400, 429, 500} {
 		a := echo(status)
 		c := mustCaller(t, Options{
-			Transport: a, Env: env("API_TOKEN", "tok-12345/678", "REGION", "us-east-1", "OTHER", "oth-87654321"),
+			Transport: a, Env: env("API_TOKEN", "tok-12345/678", "REGION", "us-east-1", "OTHER", "oth-87654321", "PLAIN", "pln-56781234"),
 			Headers: http.Header{"X-Api-Key": {"hdr-98765432"}},
 		})
-		r := Request{URL: "https://h.example/${REGION}?token=${API_TOKEN}", Headers: map[string]string{"Authorization": "Bearer ${OTHER}"}}
+		r := Request{URL: "https://h.example/${REGION}?token=${API_TOKEN}", Headers: map[string]string{"Authorization": "Bearer ${OTHER}", "X-Custom": "${PLAIN}"}}
 		out := c.call(t.Context(), &r, "", 1)
 		text := string(out.result) + string(out.detail)
 		if out.err != nil {
 			text += out.err.Error()
 		}
-		for _, secret := range []string{"12345", "oth-8765", "hdr-9876"} {
+		for _, secret := range []string{"12345", "oth-8765", "hdr-9876", "pln-5678"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%d: %s is in %s", status, secret, text)
 			}
