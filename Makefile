@@ -75,10 +75,19 @@ demo: ## show the main job on a pretend API (ARGS="--cap 10")
 	$(GO) run ./cmd/penstock demo $(ARGS)
 
 .PHONY: bench
-bench: ## run the benchmarks (BENCH=regexp, PKGS=./store/...)
+bench: ## measure beside River and goqite (ARGS="-quick -only drain")
+	$(call say,bench)
+	$(GO) -C bench run . $(ARGS)
+
+.PHONY: gobench
+gobench: ## run the Go benchmarks of the packages (BENCH=regexp, PKGS=./store/...)
 	$(call say,benchmarks)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKGS)
-	@if [ -f bench/go.mod ]; then set -x; $(GO) -C bench test -run '^$$' -bench '$(BENCH)' -benchmem ./...; fi
+
+.PHONY: sim
+sim: ## play 10,000 seeds of the simulation, some four days in all (SEEDS=100000)
+	$(call say,simulation)
+	$(GO) test ./internal/sim -run 'TestWeek$$' -sim.seeds=$(or $(SEEDS),10000) -timeout 0
 
 .PHONY: fuzz
 fuzz: ## fuzz every Fuzz target for a short while (FUZZTIME=10s, PKGS=./limit/...)
