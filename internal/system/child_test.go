@@ -163,26 +163,35 @@ type worker struct {
 	gone  chan struct{} // closed when it has ended; then cmd.ProcessState tells how
 }
 
-// start starts a worker process. What it says beyond "ready" goes to hear, if
-// that is given, from one goroutine.
+// start starts a worker process, see launch.
 func start(t *testing.T, o orders, hear func(line string)) *worker {
 	t.Helper()
-	text, err := json.Marshal(o)
+	w, err := launch(t, o, hear)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return w
+}
+
+// launch starts a worker process, which ends with the test at the latest. What
+// it says beyond "ready" goes to hear, if that is given, from one goroutine.
+func launch(t *testing.T, o orders, hear func(line string)) (*worker, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
 	}
 	w := &worker{t: t, cmd: exec.Command(os.Args[0]), ready: make(chan struct{}), gone: make(chan struct{})}
 	w.cmd.Env = append(os.Environ(), ordersEnv+"="+string(text))
 	w.cmd.Stderr = os.Stderr
 	if _, err := w.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	out, err := w.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	go func() {
 		defer close(w.gone)
@@ -197,7 +206,7 @@ func start(t *testing.T, o orders, hear func(line string)) *worker {
 		_ = w.cmd.Wait() // how it ended is in ProcessState
 	}()
 	t.Cleanup(w.kill)
-	return w
+	return w, nil
 }
 
 // starts starts n workers alike.

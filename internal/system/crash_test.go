@@ -38,7 +38,7 @@ func TestA1_DelayedJobsSurviveEveryEnd(t *testing.T) {
 	const half = 13 * time.Hour
 	var later []penstock.NewJob
 	for i := range 20 {
-		later = append(later, penstock.NewJob{Kind: "later", Payload: []byte("x"), Delay: time.Minute + time.Duration(i)*24*time.Hour/20})
+		later = append(later, penstock.NewJob{Kind: "later", Payload: []byte("x"), Delay: 10*time.Minute + time.Duration(i)*24*time.Hour/20})
 	}
 	ids := enqueueAll(t, c, later)
 	due := map[int64]int64{}
@@ -141,7 +141,11 @@ func TestB7_KillerEnds(t *testing.T) {
 				if tooMany {
 					return
 				}
-				w = start(t, o, hear)
+				var err error
+				if w, err = launch(t, o, hear); err != nil {
+					t.Error(err)
+					return
+				}
 			}
 		})
 	}
