@@ -105,19 +105,29 @@ func TestALockedDatabaseIsWaitedFor(t *testing.T) {
 // One that stays locked is given up, and the exit code is that of the store.
 func TestADatabaseThatStaysLockedExitsWithThree(t *testing.T) {
 	t.Parallel()
-	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
-	write(t, dir, "calls.jsonl", calls(a, 1)...)
-	penstock(t, dir, "run", "calls.jsonl", "--limit", "9/s", "-q").exits(0)
-	other := shell(t, dir)
-	do(t, other, "BEGIN EXCLUSIVE")
-	run := begin(t, dir, nil, "run", "calls.jsonl", "--limit", "9/s")
-	pause := begin(t, dir, nil, "limits", "pause", a.Host)
-	run.wait()
-	pause.wait()
-	run.exits(3).says(waitsForLock, "penstock: the database penstock.db: ", "another program holds it locked")
-	pause.exits(3).says("another program holds it locked")
-	do(t, other, "ROLLBACK")
-	penstock(t, dir, "run", "calls.jsonl", "--limit", "9/s").exits(0)
+	a := newAPI(t, apisim.Config{})
+	var locked []*command // each has a database of its own, so that none waits behind another
+	var unlock []func()
+	for _, args := range [][]string{{"run", "calls.jsonl", "--limit", "9/s"}, {"queues", "pause", "default"}} {
+		dir := t.TempDir()
+		write(t, dir, "calls.jsonl", calls(a, 1)...)
+		penstock(t, dir, "run", "calls.jsonl", "--limit", "9/s", "-q").exits(0)
+		other := shell(t, dir)
+		do(t, other, "BEGIN EXCLUSIVE")
+		locked = append(locked, begin(t, dir, nil, args...))
+		unlock = append(unlock, func() {
+			do(t, other, "ROLLBACK")
+			penstock(t, dir, args...).exits(0)
+		})
+	}
+	for _, c := range locked {
+		c.wait()
+		c.exits(3).says("penstock: the database penstock.db: ", "another program holds it locked")
+	}
+	locked[0].says(waitsForLock)
+	for _, f := range unlock {
+		f()
+	}
 }
 
 // A database of a newer version is not touched.
