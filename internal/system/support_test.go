@@ -1,0 +1,68 @@
+//go:build unix
+
+package system
+
+import (
+	"io"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/penstockhq/penstock"
+)
+
+// open returns a client of the test's own on the store, which enqueues and looks.
+func open(t *testing.T, path string, cfg penstock.Config) *penstock.Client {
+	t.Helper()
+	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	c, err := penstock.Open(t.Context(), path, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// enqueue stores n jobs alike, in one commit.
+func enqueue(t *testing.T, c *penstock.Client, n int, j penstock.NewJob) []int64 {
+	t.Helper()
+	if j.Payload == nil {
+		j.Payload = []byte("x")
+	}
+	jobs := make([]penstock.NewJob, n)
+	for i := range jobs {
+		jobs[i] = j
+	}
+	return enqueueAll(t, c, jobs)
+}
+
+func enqueueAll(t *testing.T, c *penstock.Client, jobs []penstock.NewJob) []int64 {
+	t.Helper()
+	es, err := c.EnqueueMany(t.Context(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int64, len(es))
+	for i, e := range es {
+		ids[i] = e.ID
+	}
+	return ids
+}
+
+// jobs lists what the filter selects, at most 10,000.
+func jobs(t *testing.T, c *penstock.Client, f penstock.Filter) []penstock.JobInfo {
+	t.Helper()
+	f.N = 10_000
+	js, err := c.Jobs(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// dbPath is the path of a store that ends with the test.
+func dbPath(t *testing.T) string { return filepath.Join(t.TempDir(), "jobs.db") }
