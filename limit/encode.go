@@ -9,8 +9,9 @@ import (
 
 // The stored form: a version, then fixed fields as varints, then the charges,
 // newest first, each as the microseconds since the one after it and its cost.
-// An empty value is the zero State. Version 1 had no past, see flagPast.
-const stateVersion = 2
+// An empty value is the zero State. Version 1 had no past, see flagPast; version
+// 2 had no guardN, and for a guardW above ten seconds just these.
+const stateVersion = 3
 
 const (
 	flagDrained = 1 << iota
@@ -43,6 +44,7 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	for _, x := range s.fields() {
 		b = binary.AppendUvarint(b, uint64(*x))
 	}
+	b = binary.AppendUvarint(b, uint64(s.guardN))
 	for _, r := range [...]string{s.api.reason, s.person.reason} {
 		b = binary.AppendUvarint(b, uint64(len(r)))
 		b = append(b, r...)
@@ -72,7 +74,7 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 // fields are the plain numbers of the state, none negative, in stored order.
 func (s *State) fields() [10]*int64 {
 	return [...]*int64{
-		&s.last, &s.inFlight, &s.guard, &s.guardBase, &s.quietSince, &s.episode, &s.backoffs, &s.lastSuccess,
+		&s.last, &s.inFlight, &s.guard, &s.guardW, &s.quietSince, &s.episode, &s.backoffs, &s.lastSuccess,
 		&s.api.until, &s.person.until,
 	}
 }
@@ -114,7 +116,10 @@ func (s *State) decode(d *decoder, version byte) {
 	for _, x := range s.fields() {
 		*x = d.int(math.MaxInt64)
 	}
-	for _, x := range [...]Instant{s.last, s.guard, s.guardBase, s.quietSince, s.episode, s.lastSuccess, s.api.until} {
+	if version >= 3 {
+		s.guardN = d.int(MaxN)
+	}
+	for _, x := range [...]Instant{s.last, s.guard, s.guardW, s.quietSince, s.episode, s.lastSuccess, s.api.until} {
 		if x > maxInstant {
 			d.fail("an instant out of range")
 		}

@@ -3,6 +3,7 @@ package limit
 import (
 	"container/heap"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -15,6 +16,15 @@ type simulated struct {
 	pauses         Instant // time that the API asked to wait
 	guard          time.Duration
 	maxBytes       int
+	slots, arrived []Instant // of the calls, and of those that were accepted
+	over           int       // slots too many in the window before them, by the spec of their time
+}
+
+// between is how many of these, in ascending order, are from and before.
+func between(all []Instant, from, before Instant) int {
+	i, _ := slices.BinarySearch(all, from)
+	j, _ := slices.BinarySearch(all, before)
+	return j - i
 }
 
 // throughput is the accepted rate as a part of the limit, with the pauses that
@@ -56,10 +66,19 @@ type strict struct {
 // exponential travel takes 20 ms plus jitter of 10 ms on average.
 func exponential(rnd *rand.Rand) Instant { return Instant(20_000 + rnd.ExpFloat64()*10_000) }
 
+// setting is a spec that somebody sets at an instant.
+type setting struct {
+	at   Instant
+	spec string
+}
+
+// simStart is when simulations begin.
+const simStart = Instant(1_700_000_000_000_000)
+
 // simulate sends calls as fast as the spec lets it. Each starts up to 2 ms
 // after its slot. The state goes through its stored form now and then, as it
 // would in a store.
-func simulate(t *testing.T, spec string, api strict, calls int, seed uint64) simulated {
+func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, later ...setting) simulated {
 	sp := mustParse(t, spec)
 	rnd := rand.New(rand.NewPCG(seed, seed))
 	t.Logf("%s, seed %d", spec, seed)
@@ -68,12 +87,16 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64) sim
 	var events arrivals
 	var window []Instant // accepted arrivals at the API
 	level, filled := api.bucket, Instant(0)
-	start := Instant(1_700_000_000_000_000)
-	now := start
+	now := simStart
 	for r.calls < calls || len(events) > 0 {
 		at, _ := s.Earliest(sp, Ask{Cost: 1}, now)
 		if r.calls >= calls {
 			at = Never
+		}
+		if len(later) > 0 && min(at, append(events, arrival{at: Never})[0].at) >= later[0].at {
+			now, sp = max(now, later[0].at), mustParse(t, later[0].spec)
+			later = later[1:]
+			continue
 		}
 		if len(events) > 0 && events[0].at <= at {
 			e := heap.Pop(&events).(arrival)
@@ -116,6 +139,7 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64) sim
 				r.pauses += max(0, back.retryAt-back.at)
 			} else {
 				window = append(window, e.at)
+				r.arrived = append(r.arrived, e.at)
 			}
 			heap.Push(&events, back)
 			continue
@@ -123,7 +147,11 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64) sim
 		now = max(now, at)
 		s.Take(sp, Ask{Cost: 1}, at)
 		r.calls++
-		r.elapsed = at - start
+		r.elapsed = at - simStart
+		n, w := sp.guarded()
+		if r.slots = append(r.slots, at); int64(between(r.slots, at-w+1, at+1)) > n {
+			r.over++
+		}
 		heap.Push(&events, arrival{at: at + Instant(rnd.IntN(2000)) + api.travel(rnd), slot: at})
 		if r.calls%50 == 0 {
 			b, _ := s.MarshalBinary()

@@ -63,20 +63,29 @@ func (r Rate) Limit() (n int64, w time.Duration) {
 	if r.Calendar != Rolling || r.N <= 0 {
 		return n, r.Window
 	}
-	// w = Window · n · scale / N, rounded up to a microsecond. 128 bits hold
-	// the product; the quotient fits when Validate passes, else it saturates.
-	hi, lo := bits.Mul64(uint64(max(0, micros(r.Window))), uint64(n*scale))
-	if hi >= uint64(r.N) {
+	// w = Window · n · scale / N, rounded up to a microsecond.
+	w = time.Duration(mulDivUp(max(0, micros(r.Window)), n*scale, r.N))
+	if w > MaxWindow/time.Microsecond {
 		return n, MaxWindow + 1
 	}
-	q, rem := bits.Div64(hi, lo, uint64(r.N))
+	return n, w * time.Microsecond
+}
+
+// mulDivUp is a·b/c, rounded up, and at most maxSum. 128 bits hold the product.
+// None is negative, and c is not 0.
+func mulDivUp(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return maxSum
+	}
+	q, rem := bits.Div64(hi, lo, uint64(c))
+	if q >= uint64(maxSum) {
+		return maxSum
+	}
 	if rem > 0 {
 		q++
 	}
-	if q > uint64(micros(MaxWindow)) {
-		return n, MaxWindow + 1
-	}
-	return n, time.Duration(q) * time.Microsecond
+	return int64(q)
 }
 
 func pow10(d int) int64 {

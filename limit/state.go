@@ -16,8 +16,9 @@ type State struct {
 	drained  bool    // a pause ended by hand: the next start finds no burst credit
 	inFlight int64
 
-	guard       Instant // learned, for a spec whose guard base is guardBase
-	guardBase   Instant // 0: nothing learned
+	guard       Instant // learned under guardN permits in guardW, see guardFor
+	guardN      int64   // 0: not known, the stored form was of an older version
+	guardW      Instant // 0: nothing learned
 	quietSince  Instant // where the present stretch without refusals begins
 	episode     Instant // refusals of slots up to here belong to the last episode
 	backoffs    int64   // pauses in a row that we had to choose ourselves

@@ -33,9 +33,11 @@ func TestMyth6_TheLimitIsSetWhileItRuns(t *testing.T) {
 			}
 		}
 	})
-	before, after := 0, 0
+	before, after, used := 0, 0, 0
 	for _, c := range calls {
 		switch {
+		case !c.Refused && c.At >= (setAt+2)*time.Second && c.At < shown*time.Second:
+			used++
 		case c.Refused && c.At < setAt*time.Second:
 			before++
 		case c.Refused && c.At > (setAt+1)*time.Second:
@@ -44,6 +46,9 @@ func TestMyth6_TheLimitIsSetWhileItRuns(t *testing.T) {
 	}
 	if before == 0 || after != 0 {
 		t.Errorf("%d calls were refused before the limit was set right, %d after; expected some and none", before, after)
+	}
+	if all := 6 * (shown - setAt - 2); used < all*9/10 {
+		t.Errorf("%d calls from two seconds after the limit was set right, of %d that the API takes; expected nine in ten", used, all)
 	}
 	expectPlot(t, "myth-6", panel{title: "Calls each second to an API that takes 6, not 10; the limit is set at 30 s", xName: "seconds", dx: 1, limit: 6,
 		series: []series{{"accepted", blue, perSecond(calls, shown, accepted)}, {"refused", red, perSecond(calls, shown, refused)}}})
