@@ -93,7 +93,11 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 		if r.calls >= calls {
 			at = Never
 		}
-		if len(later) > 0 && min(at, append(events, arrival{at: Never})[0].at) >= later[0].at {
+		next := at
+		if len(events) > 0 {
+			next = min(next, events[0].at)
+		}
+		if len(later) > 0 && next >= later[0].at {
 			now, sp = max(now, later[0].at), mustParse(t, later[0].spec)
 			later = later[1:]
 			continue
