@@ -133,7 +133,7 @@ func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
 	r := store.ClaimRequest{
 		Worker: w.id, Token: rand.Int64N(1<<62) + 1,
 		Queues: a.queues, Kinds: w.kinds, Run: w.o.Run,
-		Places: a.places, Prefetch: a.prefetch, Horizon: horizon,
+		Places: a.places, Prefetch: a.prefetch, Lead: w.lead.now(), Horizon: horizon,
 		SuspectFree: w.places.suspects < suspectOne,
 	}
 	w.claiming = r.Token
@@ -144,6 +144,8 @@ func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
 		res, err := w.st.Claim(w.life, r)
 		if err == nil {
 			w.c.clock.sample(before, time.Now(), res.Now) // its slots are of this clock
+			w.lead.claimed(-w.c.clock.until(res.Now))
+			w.claimedLead = r.Lead
 			w.trouble.clear("claim")
 			w.claimedAs = r.Worker
 			return res, nil
@@ -179,6 +181,7 @@ func (w *worker) admit(res store.ClaimResult) int {
 	w.claiming = 0
 	for i := range res.Jobs {
 		s := w.newStart(res.Jobs[i], w.claimedAs)
+		s.lead = w.claimedLead
 		if w.recordAll {
 			s.recorded = make(chan struct{})
 		}

@@ -18,11 +18,6 @@ var errNotBegun = errors.New("given back before it began")
 // errGoexit is the failure of a handler that ended its goroutine.
 var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
 
-// lateInARow is how many claims in a row may bring only starts that are given
-// back for being late before one is made late: a store whose commits always take longer than a
-// slot stays good must not stand still.
-const lateInARow = 5
-
 // runFrom runs a start in its place, and then what waits for the place, until
 // nothing does.
 func (w *worker) runFrom(s *start) {
@@ -85,21 +80,10 @@ func (w *worker) awaitSlot(s *start) error {
 		}
 	}
 	late := -w.c.clock.until(s.job.Slot)
-	if late <= limit.Delta {
-		w.late.Store(0)
-		w.slotMet(true)
-		return nil
-	}
-	w.slotMet(false)
-	if w.lateClaim.Swap(s.job.Token) != s.job.Token {
-		w.late.Add(1)
-	}
-	if w.late.Load() <= lateInARow {
+	w.slotMet(late <= limit.Delta)
+	if late > limit.Delta {
+		w.lead.late(s.lead, late)
 		return errNotBegun
-	}
-	if now := time.Now().Unix(); now-w.lateSaid.Load() >= 60 {
-		w.lateSaid.Store(now)
-		w.log.Warn("the store's commits take longer than a slot stays good: starts are made late", "late", late)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/penstockhq/penstock/store"
@@ -33,19 +32,18 @@ type worker struct {
 	handlers context.Context // of handlers
 	stopAll  context.CancelCauseFunc
 
-	fin       *finisher
-	trouble   trouble
-	wake      chan struct{}
-	fetched   chan struct{} // closed when fetch has ended
-	running   sync.WaitGroup
-	hooks     sync.WaitGroup
-	hookRoom  chan struct{}
-	late      atomic.Int64 // claims in a row that came too late for their slots
-	lateClaim atomic.Int64 // token of the last one
-	lateSaid  atomic.Int64 // when that was last said, Unix seconds
-	beats     chan struct{}
+	fin      *finisher
+	trouble  trouble
+	wake     chan struct{}
+	fetched  chan struct{} // closed when fetch has ended
+	running  sync.WaitGroup
+	hooks    sync.WaitGroup
+	hookRoom chan struct{}
+	lead     lead // how far ahead slots have to lie
+	beats    chan struct{}
 
-	claimedAs string // fetch's own: the identity of its last claim
+	claimedAs   string        // fetch's own: the identity of its last claim
+	claimedLead time.Duration // and its lead
 
 	mu       sync.Mutex
 	id       string

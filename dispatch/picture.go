@@ -75,7 +75,8 @@ type Limit struct {
 // Picture is what a store shows the planner.
 type Picture struct {
 	Now      limit.Instant
-	Horizon  time.Duration // how far ahead of Now a slot may lie
+	Lead     time.Duration // how far ahead of Now slots of limits lie at least
+	Horizon  time.Duration // how much further ahead they may lie
 	Places   int           // places free for any job
 	Prefetch int           // further places for jobs without limits
 	QueueMax map[string]int

@@ -35,7 +35,7 @@ func Wants(p *Picture, l *Lane, taken int) int {
 		if lim == nil {
 			continue
 		}
-		n = int(min(int64(n), lim.State.Room(lim.Spec, d.Cost, p.Now, p.Now+p.Horizon.Microseconds())))
+		n = int(min(int64(n), lim.State.Room(lim.Spec, d.Cost, p.Now, p.horizonAt())))
 	}
 	if l.Suspect {
 		n = min(n, 1)
@@ -82,6 +82,9 @@ func (p *Picture) Plan() Plan {
 	return pl.finish()
 }
 
+// horizonAt is the last instant at which a granted slot may lie.
+func (p *Picture) horizonAt() limit.Instant { return p.Now + (p.Lead + p.Horizon).Microseconds() }
+
 func newPlanner(p *Picture) *planner {
 	pl := &planner{
 		Picture:   p,
@@ -90,7 +93,7 @@ func newPlanner(p *Picture) *planner {
 		room:      make(map[string]int, len(p.QueueMax)),
 		places:    p.Places,
 		prefetch:  p.Prefetch,
-		horizonAt: p.Now + p.Horizon.Microseconds(),
+		horizonAt: p.horizonAt(),
 	}
 	for q, n := range p.QueueMax {
 		pl.room[q] = n
@@ -188,6 +191,9 @@ type refusal struct {
 // because Earliest never returns an instant before the limit's last slot.
 func (pl *planner) slot(l *laneView) (limit.Instant, *refusal) {
 	at, r := pl.Now, refusal{windows: true}
+	if len(l.Draws) > 0 {
+		at += pl.Lead.Microseconds()
+	}
 	for range maxRounds {
 		before := at
 		for _, d := range l.Draws {

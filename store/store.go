@@ -124,8 +124,9 @@ type ClaimRequest struct {
 	Run      string // only jobs of this run; "": all jobs
 	Places   int    // places free for any job
 	Prefetch int    // how many jobs without limits may come on top
-	// Horizon is how far in the future a granted slot may lie.
-	Horizon time.Duration
+	// Lead is how far ahead slots lie at least: what the worker needs to be in time.
+	// Horizon is how much further ahead they may lie.
+	Lead, Horizon time.Duration
 	// SuspectFree says that the worker runs no suspect. A suspect is a job whose
 	// process vanished; a claim returns at most one, and only to such a worker.
 	SuspectFree bool

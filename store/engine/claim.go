@@ -170,7 +170,7 @@ func (c *claim) begin() (err error) {
 	return err
 }
 
-func (c *claim) horizonAt() int64 { return c.now + c.r.Horizon.Microseconds() }
+func (c *claim) horizonAt() int64 { return c.now + (c.r.Lead + c.r.Horizon).Microseconds() }
 
 // servable returns the bands this worker may serve, in serving order.
 func (c *claim) servable() ([]Band, error) {
@@ -202,7 +202,7 @@ func (c *claim) servable() ([]Band, error) {
 // see reads a bounded picture: open gates, their lanes, limits, first jobs.
 func (c *claim) see() error {
 	c.limits, c.lanes, c.gates, c.heads = newLimits(c.tx), map[int64]Lane{}, map[gateKey]*Gate{}, map[int64]*Job{}
-	c.picture = dispatch.Picture{Now: c.now, Horizon: c.r.Horizon, Places: c.r.Places, Prefetch: c.r.Prefetch,
+	c.picture = dispatch.Picture{Now: c.now, Lead: c.r.Lead, Horizon: c.r.Horizon, Places: c.r.Places, Prefetch: c.r.Prefetch,
 		QueueMax: map[string]int{}, Limits: map[string]*dispatch.Limit{}}
 	places := map[string]int{}
 	for _, q := range c.r.Queues {
@@ -312,7 +312,7 @@ func (c *claim) nextAt() (int64, error) {
 	if gate < Held {
 		// Halfway into the horizon, so that slots close to one another are claimed
 		// together, and there is time left to commit.
-		gate = max(c.now, gate-c.r.Horizon.Microseconds()/2)
+		gate = max(c.now, gate-(c.r.Lead+c.r.Horizon/2).Microseconds())
 	}
 	if next = min(next, gate); next >= Held {
 		next = Empty
