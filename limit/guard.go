@@ -23,7 +23,7 @@ func (sp Spec) guarded() (n int64, w Instant) {
 	if n <= 0 || d <= 0 { // not a valid spec
 		return 0, 0
 	}
-	return n, min(micros(d), horizon)
+	return min(n, MaxN), min(micros(d), horizon)
 }
 
 // guardBase is the W that guards are measured by: w itself, or ten seconds if
