@@ -36,6 +36,7 @@ type writer struct {
 
 	mu     sync.Mutex
 	queue  []*request
+	giveUp context.CancelFunc // ends the wait for the lock; nil while there is none
 	closed bool
 }
 
@@ -87,6 +88,9 @@ func (w *writer) withdraw(r *request) bool {
 	for i, q := range w.queue {
 		if q == r {
 			w.queue = append(w.queue[:i], w.queue[i+1:]...)
+			if len(w.queue) == 0 && w.giveUp != nil {
+				w.giveUp() // nobody is left to wait for
+			}
 			return true
 		}
 	}
@@ -145,8 +149,13 @@ func (w *writer) loop() {
 			<-w.wake
 			continue
 		}
-		if err := w.begin(since); err != nil {
-			w.refuse(err)
+		ctx, done := w.waiting(since)
+		err := w.begin(ctx)
+		cancelled := errors.Is(ctx.Err(), context.Canceled)
+		if done(); err != nil {
+			if !cancelled {
+				w.refuse(err)
+			}
 			continue
 		}
 		again := w.group()
@@ -174,11 +183,8 @@ func (r *request) answer(err error) {
 	close(r.ready)
 }
 
-// begin waits for the turn and for SQLite's lock, on behalf of somebody who waits
-// since then.
-func (w *writer) begin(since time.Time) error {
-	ctx, cancel := context.WithDeadline(context.Background(), since.Add(busyFor))
-	defer cancel()
+// begin waits for the turn and for SQLite's lock.
+func (w *writer) begin(ctx context.Context) error {
 	if err := w.turn.enter(ctx); err != nil {
 		return err
 	}
@@ -190,6 +196,23 @@ func (w *writer) begin(since time.Time) error {
 		return errors.Join(err, w.turn.leave())
 	}
 	return nil
+}
+
+// waiting is the context of begin on behalf of those who wait since then. It ends
+// when they have waited too long, and when none of them waits any more.
+func (w *writer) waiting(since time.Time) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithDeadline(context.Background(), since.Add(busyFor))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.giveUp = cancel; len(w.queue) == 0 {
+		cancel()
+	}
+	return ctx, func() {
+		w.mu.Lock()
+		w.giveUp = nil
+		w.mu.Unlock()
+		cancel()
+	}
 }
 
 // beginImmediate begins a write transaction. Who stands in the way takes no part
@@ -242,7 +265,9 @@ func (w *writer) group() (again []*request) {
 
 // alone runs one request in a turn and a transaction of its own.
 func (w *writer) alone(r *request) error {
-	if err := w.begin(time.Now()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), busyFor)
+	defer cancel()
+	if err := w.begin(ctx); err != nil {
 		return err
 	}
 	t := w.newTx()

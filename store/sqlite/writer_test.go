@@ -237,3 +237,37 @@ func TestTellsOfWhatMadeSomethingStartable(t *testing.T) {
 		t.Errorf("told %d times of a commit", told)
 	}
 }
+
+// An update that was withdrawn while somebody else held the lock is not waited
+// for: the store can be closed at once.
+func TestCloseAfterWithdrawal(t *testing.T) {
+	path := tempFile(t)
+	d := openDBAt(t, path)
+	holder, err := connect(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.close()
+	if err := holder.exec(`BEGIN IMMEDIATE`); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Update(ctx, func(engine.Tx) error { return nil }) }()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a withdrawn update: %v", err)
+		}
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- d.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(busyFor / 2):
+		t.Error("closing waits for a lock that nobody needs")
+	}
+}
