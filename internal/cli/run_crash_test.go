@@ -97,12 +97,14 @@ func TestInterruptedItFinishesWhatRuns(t *testing.T) {
 		write(t, dir, "calls.jsonl", calls(a, 20)...)
 		args := []string{"run", "calls.jsonl", "--limit", "3 in flight", "--out", "out.jsonl", "--json"}
 		a.holdAll()
-		c := begin(t, dir, nil, args...)
+		c, says := spoken(t, dir, args...)
 		a.await(t, 3)
 		c.kill(end.signal)
+		says("ending: running calls may finish") // a signal takes its time to arrive
 		a.release()
+		says("goes on")
 		c.wait()
-		c.exits(end.code).says("goes on")
+		c.exits(end.code)
 		ran := len(a.Log())
 		if ran >= 20 {
 			t.Errorf("%v: all calls were made", end.signal)

@@ -98,6 +98,13 @@ func (r *runner) work(ctx context.Context) error {
 		case <-over.Done():
 		}
 	})
+	wg.Go(func() {
+		select {
+		case <-r.signal.stop.Done():
+			r.screen.say("ending: running calls may finish, for up to %v; a second signal stops at once", r.plan.grace)
+		case <-over.Done():
+		}
+	})
 	wg.Go(func() { r.writeResults(over) })
 
 	options.StopNow = stopNow
