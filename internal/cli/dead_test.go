@@ -38,6 +38,7 @@ func rows(t *testing.T, dir string) map[string]int {
 // TestH1_ManyDead: dead letters were capped at 10,000, the oldest dropped in
 // silence, or kept unlisted in memory (hibiken/asynq#730).
 func TestH1_ManyDead(t *testing.T) {
+	t.Parallel()
 	const n = 12_000
 	dir := t.TempDir()
 	c := openDB(t, dir)
@@ -111,6 +112,7 @@ func TestH3_FreshAttempts(t *testing.T) {
 // giant step that failed beyond some thousands and stopped the queue
 // (sidekiq/sidekiq#5781, taskforcesh/bullmq#422).
 func TestH4_BulkReplayIsKilledAndRepeated(t *testing.T) {
+	t.Parallel()
 	const n = 6000
 	dir := t.TempDir()
 	c := openDB(t, dir)
@@ -282,6 +284,7 @@ func TestFiltersOfDead(t *testing.T) {
 // TestBulkStopsBetweenChunks: a signal leaves nothing half done, and the counts
 // are told.
 func TestBulkStopsBetweenChunks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := openDB(t, dir)
 	kill(t, c, 5000, 2000, nil)

@@ -100,12 +100,3 @@ func findJob(ctx context.Context, c *penstock.Client, run, arg string) (penstock
 	}
 	return c.Job(ctx, jobs[0].ID)
 }
-
-// jobName is a job as people know it.
-func jobName(j *penstock.JobInfo) string {
-	text := "job " + strconv.FormatInt(j.ID, 10)
-	if j.Run != "" {
-		text += " (" + j.Run + "/" + j.Ref + ")"
-	}
-	return text
-}

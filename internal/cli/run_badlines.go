@@ -55,5 +55,3 @@ func count(n int64, what string) string {
 	}
 	return progress.Digits(n) + " " + what
 }
-
-func joinNames(names []string) string { return strings.Join(names, ", ") }

@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/penstockhq/penstock/httpcall"
@@ -62,30 +60,11 @@ func (f runFlags) plan(file string) (*runPlan, error) {
 	if p.headers, err = parseHeaders(f.headers); err != nil {
 		return nil, err
 	}
-	if f.concurrency != "auto" && f.concurrency != "" {
-		n, err := strconv.Atoi(f.concurrency)
-		if err != nil || n < 1 {
-			return nil, usagef("--concurrency: expected auto or a number of at least 1, got %q", f.concurrency)
-		}
-		p.concurrency = n
+	if p.concurrency, err = parsePlaces(f.concurrency); err != nil {
+		return nil, err
 	}
-	for _, d := range []struct {
-		name string
-		bad  bool
-	}{
-		{"--attempts must be at least 1", f.attempts < 1},
-		{"--timeout must be above 0", f.timeout <= 0},
-		{"--throttle-budget must be above 0", f.throttleBudget <= 0},
-		{"--grace must be above 0", f.grace <= 0},
-	} {
-		if d.bad {
-			return nil, usagef("%s", d.name)
-		}
-	}
-	for i, q := range f.queues {
-		if q == "" || slices.Contains(f.queues[:i], q) {
-			return nil, usagef("--queues: expected names like high,low, each once, got %q", strings.Join(f.queues, ","))
-		}
+	if err := checkCallFlags(f.attempts, f.timeout, f.throttleBudget, f.grace, f.queues); err != nil {
+		return nil, err
 	}
 	if err := p.callOptions().Validate(); err != nil {
 		return nil, usagef("%v", oneLine(err))

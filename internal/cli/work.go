@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -105,40 +102,13 @@ func (f workFlags) plan() (*workPlan, error) {
 	if p.metric, err = metricsAddress(f.metrics); err != nil {
 		return nil, err
 	}
-	for _, d := range []struct {
-		name string
-		bad  bool
-	}{
-		{"--attempts must be at least 1", f.attempts < 1},
-		{"--timeout must be above 0", f.timeout <= 0},
-		{"--throttle-budget must be above 0", f.throttleBudget <= 0},
-		{"--grace must be above 0", f.grace <= 0},
-	} {
-		if d.bad {
-			return nil, usagef("%s", d.name)
-		}
-	}
-	for i, q := range f.queues {
-		if q == "" || slices.Contains(f.queues[:i], q) {
-			return nil, usagef("--queues: expected names like high,low, each once, got %q", strings.Join(f.queues, ","))
-		}
+	if err := checkCallFlags(f.attempts, f.timeout, f.throttleBudget, f.grace, f.queues); err != nil {
+		return nil, err
 	}
 	if err := p.callOptions().Validate(); err != nil {
 		return nil, usagef("%v", oneLine(err))
 	}
 	return p, nil
-}
-
-// parsePlaces reads --concurrency; 0 is automatic.
-func parsePlaces(text string) (int, error) {
-	if text == "auto" || text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return 0, usagef("--concurrency: expected auto or a number of at least 1, got %q", text)
-	}
-	return n, nil
 }
 
 func (p *workPlan) callOptions() httpcall.Options {
