@@ -22,7 +22,7 @@ const (
 	aheadPerPlace = 4
 	aheadLeast    = 64
 	aheadPatience = 500 * time.Millisecond // a job fetched ahead is given back after so long
-	overMost      = 100                    // starts under limits beyond the places, as long as none comes late
+	overMost      = 250                    // starts under limits beyond the places, as long as none comes late
 )
 
 // suspectOne is how many suspects a process runs at a time: if it dies, it must
@@ -114,7 +114,7 @@ func (p *places) takeWaiting(aheadOnly bool) []*start {
 
 // kept and missed tell of starts under limits that began in time for their slot,
 // or came too late for it: then fewer are claimed beyond the places.
-func (p *places) kept() { p.over = min(p.over+1, min(p.all, overMost)) }
+func (p *places) kept() { p.over = min(p.over+1, overMost) }
 
 func (p *places) missed() { p.over /= 2 }
 
