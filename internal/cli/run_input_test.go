@@ -138,6 +138,20 @@ func TestALimitThatNoCallDrawsOnIsWarnedAbout(t *testing.T) {
 		"limits that the database knows from before: "+a.Host+" is 77/s\n")
 }
 
+// A run that changes a limit changes it for others, too, and says so; one that
+// agrees says nothing.
+func TestAChangedLimitIsSaid(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	write(t, dir, "calls.jsonl", `{"url": "`+a.URL+`"}`)
+	const said = "--limit changes, for all that use this database: "
+	penstock(t, dir, "run", "calls.jsonl", "--run", "a", "--limit", "10/s").exits(0)
+	penstock(t, dir, "run", "calls.jsonl", "--run", "b", "--limit", "50/s").exits(0).says(said + a.Host + " from 10/s to 50/s\n")
+	if again := penstock(t, dir, "run", "calls.jsonl", "--run", "c", "--limit", "50/s").exits(0).stderr.String(); strings.Contains(again, said) {
+		t.Errorf("nothing changed, but it says:\n%s", again)
+	}
+}
+
 // What a file that is refused says of limits does not reach other runs.
 func TestARefusedFileChangesNoLimit(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,8 @@ type limitUse struct {
 	stored   limit.Spec  // in force now
 	override bool        // a person's word, which options do not change
 	host     bool
-	known    bool // from before: no option says anything of it
+	known    bool   // from before: no option says anything of it
+	before   string // the spec that an option changes, for all who share the database
 }
 
 // forgetAfter bounds the memory of keyed limits, of which there may be many.
@@ -87,7 +88,7 @@ func (b *limitBook) look(ctx context.Context, name string, host bool) (*limitUse
 	u := &limitUse{spec: info.Spec, stored: info.Spec, override: info.Set != "", host: host, known: wanted == nil}
 	if wanted != nil && info.Declared != wanted.String() {
 		if u.declare = wanted; !u.override {
-			u.spec = *wanted
+			u.spec, u.before = *wanted, info.Spec.String()
 		}
 	}
 	return u, nil

@@ -12,7 +12,7 @@ import (
 // notes are what a person should know about the limits before the calls begin.
 func (b *limitBook) notes() []string {
 	notes := b.unused()
-	var open, known []string
+	var open, known, changed []string
 	for _, name := range b.names(len(b.uses)) {
 		u := b.uses[name]
 		switch {
@@ -20,11 +20,16 @@ func (b *limitBook) notes() []string {
 			notes = append(notes, fmt.Sprintf("limit %s stays %s, as set by a person, whatever --limit says", name, u.spec))
 		case u.override:
 			notes = append(notes, fmt.Sprintf("limit %s is %s, as set by a person", name, u.spec))
+		case u.before != "":
+			changed = append(changed, fmt.Sprintf("%s from %s to %s", name, u.before, u.spec))
 		case u.host && !u.spec.HasRate() && u.spec.InFlight == 0 && !u.spec.Paused:
 			open = append(open, name)
 		case u.known:
 			known = append(known, fmt.Sprintf("%s is %s", name, u.spec))
 		}
+	}
+	if len(changed) > 0 {
+		notes = append(notes, "--limit changes, for all that use this database: "+someOf(changed))
 	}
 	if len(known) > 0 {
 		notes = append(notes, "limits that the database knows from before: "+someOf(known))
