@@ -52,7 +52,9 @@ func TestSlowClaimsNeverBreakALimit(t *testing.T) {
 					slow = append(slow, worker(slowClaims{st, by}))
 				}
 				pass(10 * time.Second)
+				mu.Lock()
 				bySlow := len(at)
+				mu.Unlock()
 				quick := worker(st)
 				for _, stop := range slow {
 					stop()
