@@ -145,7 +145,6 @@ func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
 		if err == nil {
 			w.c.clock.sample(before, time.Now(), res.Now) // its slots are of this clock
 			w.lead.claimed(-w.c.clock.until(res.Now))
-			w.claimedLead = r.Lead
 			w.trouble.clear("claim")
 			w.claimedAs = r.Worker
 			return res, nil
@@ -181,7 +180,6 @@ func (w *worker) admit(res store.ClaimResult) int {
 	w.claiming = 0
 	for i := range res.Jobs {
 		s := w.newStart(res.Jobs[i], w.claimedAs)
-		s.lead = w.claimedLead
 		if w.recordAll {
 			s.recorded = make(chan struct{})
 		}

@@ -20,29 +20,16 @@ type lead struct{ d atomic.Int64 }
 func (l *lead) now() time.Duration { return time.Duration(l.d.Load()) }
 
 // claimed is told how old a claim was when its jobs came. The lead follows slow
-// claims at once and quick ones slowly.
+// claims at once and quick ones soon. Starts that are late for another reason (no
+// place, no processor) do not move it: slots further ahead would not help them, and
+// would only hold their places for longer.
 func (l *lead) claimed(took time.Duration) {
+	d := l.d.Load() / 2
 	if took > leadLeast {
-		l.atLeast(2 * took)
-		return
+		d = max(d, int64(min(2*took, leadMost)))
 	}
-	d := l.d.Load()
-	if next := d - d/8; next > int64(time.Millisecond) {
-		l.d.CompareAndSwap(d, next)
-	} else {
-		l.d.CompareAndSwap(d, 0)
+	if d < int64(time.Millisecond) {
+		d = 0
 	}
-}
-
-// late is told that a start was claimed under a lead and came late all the same.
-func (l *lead) late(under, by time.Duration) { l.atLeast(under + 2*by) }
-
-func (l *lead) atLeast(want time.Duration) {
-	want = min(want, leadMost)
-	for {
-		d := l.d.Load()
-		if d >= int64(want) || l.d.CompareAndSwap(d, int64(want)) {
-			return
-		}
-	}
+	l.d.Store(d)
 }

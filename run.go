@@ -70,6 +70,17 @@ func (w *worker) beforeStart(s *start) error {
 	return nil
 }
 
+// rated says whether a late start can break a window: it can where a limit has a
+// rate. One without, or a cap on calls in flight, has no windows.
+func (w *worker) rated(s *start) bool {
+	for _, ch := range s.job.Charges {
+		if sp, ok := w.c.specs.get(w.life, ch.Limit); !ok || sp.HasRate() {
+			return true
+		}
+	}
+	return false
+}
+
 // awaitSlot waits until the start's slot. A start that comes too late for it is
 // given back, since others were planned on its being in time.
 func (w *worker) awaitSlot(s *start) error {
@@ -79,10 +90,12 @@ func (w *worker) awaitSlot(s *start) error {
 			return err
 		}
 	}
+	if !w.rated(s) {
+		return nil
+	}
 	late := -w.c.clock.until(s.job.Slot)
 	w.slotMet(late <= limit.Delta)
 	if late > limit.Delta {
-		w.lead.late(s.lead, late)
 		return errNotBegun
 	}
 	return nil

@@ -15,8 +15,7 @@ type start struct {
 	worker string // the identity that claimed it
 	kind   *kindEntry
 	job    store.Claimed
-	at     time.Time     // when it was claimed
-	lead   time.Duration // it was claimed under
+	at     time.Time // when it was claimed
 
 	// ctx ends when the start is to stop, with the reason as its cause.
 	ctx    context.Context

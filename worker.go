@@ -42,8 +42,7 @@ type worker struct {
 	lead     lead // how far ahead slots have to lie
 	beats    chan struct{}
 
-	claimedAs   string        // fetch's own: the identity of its last claim
-	claimedLead time.Duration // and its lead
+	claimedAs string // fetch's own: the identity of its last claim
 
 	mu       sync.Mutex
 	id       string

@@ -191,7 +191,7 @@ type refusal struct {
 // because Earliest never returns an instant before the limit's last slot.
 func (pl *planner) slot(l *laneView) (limit.Instant, *refusal) {
 	at, r := pl.Now, refusal{windows: true}
-	if len(l.Draws) > 0 {
+	if pl.rated(l) {
 		at += pl.Lead.Microseconds()
 	}
 	for range maxRounds {
@@ -221,6 +221,16 @@ func (pl *planner) slot(l *laneView) (limit.Instant, *refusal) {
 		}
 	}
 	return max(at, pl.horizonAt+1), &r
+}
+
+// rated says whether a limit of the lane has a rate, so that slots matter.
+func (pl *planner) rated(l *laneView) bool {
+	for _, d := range l.Draws {
+		if lim := pl.Limits[d.Limit]; lim != nil && lim.Spec.HasRate() {
+			return true
+		}
+	}
+	return false
 }
 
 // refuse parks the lane at the gate of the limit that refused it. Nothing is
