@@ -61,6 +61,11 @@ func (d *witness) Update(ctx context.Context, fn func(engine.Tx) error) error {
 	})
 }
 
+// Append is Update: the memory store has one writer.
+func (d *witness) Append(ctx context.Context, fn func(engine.Tx) error) error {
+	return d.Update(ctx, fn)
+}
+
 // View plants bugs that read, too.
 func (d *witness) View(ctx context.Context, fn func(engine.Tx) error) error {
 	how, _ := ctx.Value(doingKey{}).(*doing)

@@ -10,7 +10,7 @@ import (
 
 // The bounds of one claim. What lies beyond them is looked at by the next one.
 const (
-	wakesPerClaim = 128 // sleeping lanes whose time has come
+	wakesPerClaim = 128 // sleeping lanes whose time has come, and announcements
 	lanesPerClaim = 64  // lanes looked at, and so gates, however many places are free
 	lanesSpare    = 8   // lanes looked at beyond those that could fill the places
 )
@@ -43,6 +43,9 @@ func (s *Store) Claim(ctx context.Context, r store.ClaimRequest) (store.ClaimRes
 func (s *Store) look(ctx context.Context, r store.ClaimRequest) (res store.ClaimResult, busy bool, err error) {
 	err = s.db.View(ctx, func(tx Tx) error {
 		c := claim{tx: tx, r: r}
+		if err := tx.Ahead(Ahead{Announced: true, Sleepers: 1, Bands: c.bandAsk()}); err != nil {
+			return err
+		}
 		if err := c.begin(); err != nil {
 			return err
 		}
@@ -50,8 +53,17 @@ func (s *Store) look(ctx context.Context, r store.ClaimRequest) (res store.Claim
 		if err != nil {
 			return err
 		}
-		if busy = len(sleepers) > 0; busy {
+		announced, err := tx.Announced(0)
+		if err != nil {
+			return err
+		}
+		if busy = announced || len(sleepers) > 0; busy {
 			return nil
+		}
+		bands := c.bandIDs()
+		if err := tx.Ahead(Ahead{OpenGates: &GateAsk{Bands: bands, At: c.horizonAt(), Most: 1},
+			Next: &NextAsk{Bands: bands, After: c.horizonAt()}}); err != nil {
+			return err
 		}
 		for _, b := range c.bands {
 			gates, err := tx.OpenGates(b.ID, c.horizonAt(), 1)
@@ -96,6 +108,9 @@ func (c *claim) run() error {
 			return err
 		}
 	}
+	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: wakesPerClaim, Sleepers: wakesPerClaim, Bands: c.bandAsk()}); err != nil {
+		return err
+	}
 	if _, ok, err := c.tx.Worker(c.r.Worker); err != nil {
 		return err
 	} else if !ok {
@@ -104,11 +119,16 @@ func (c *claim) run() error {
 	if err := c.begin(); err != nil {
 		return err
 	}
-	more, err := wakeSleepers(c.tx, c.now, wakesPerClaim)
+	sleeping, err := wakeSleepers(c.tx, c.now, wakesPerClaim)
 	if err != nil {
 		return err
 	}
-	if more || len(c.bands) == 0 {
+	announced, more, err := takeWakes(c.tx, c.now)
+	if err != nil {
+		return err
+	}
+	more = more || sleeping
+	if announced || more || len(c.bands) == 0 {
 		// A lane that woke may belong to a band that had nothing before.
 		if c.bands, err = c.servable(); err != nil {
 			return err
@@ -174,20 +194,17 @@ func (c *claim) horizonAt() int64 { return c.now + (c.r.Lead + c.r.Horizon).Micr
 
 // servable returns the bands this worker may serve, in serving order.
 func (c *claim) servable() ([]Band, error) {
-	var queues []string
-	places := map[string]int{}
-	for _, q := range c.r.Queues {
-		if q.Max > 0 {
-			queues = append(queues, q.Name)
-			places[q.Name] = q.Place
-		}
-	}
-	if len(c.r.Queues) > 0 && len(queues) == 0 || len(c.r.Kinds) == 0 {
+	ask := c.bandAsk()
+	if ask == nil {
 		return nil, nil
 	}
-	bands, err := c.tx.Bands(c.r.Kinds, c.r.Run, queues)
+	bands, err := c.tx.Bands(ask.Kinds, ask.Run, ask.Queues)
 	if err != nil {
 		return nil, err
+	}
+	places := map[string]int{}
+	for _, q := range c.r.Queues {
+		places[q.Name] = q.Place
 	}
 	bands = slices.DeleteFunc(bands, func(b Band) bool { return b.Suspect && !c.r.SuspectFree })
 	slices.SortStableFunc(bands, func(a, b Band) int {
@@ -197,6 +214,28 @@ func (c *claim) servable() ([]Band, error) {
 		return b.Priority - a.Priority
 	})
 	return bands, nil
+}
+
+// bandAsk says which bands the worker may serve, nil for none.
+func (c *claim) bandAsk() *BandAsk {
+	var queues []string
+	for _, q := range c.r.Queues {
+		if q.Max > 0 {
+			queues = append(queues, q.Name)
+		}
+	}
+	if len(c.r.Queues) > 0 && len(queues) == 0 || len(c.r.Kinds) == 0 {
+		return nil
+	}
+	return &BandAsk{c.r.Kinds, c.r.Run, queues}
+}
+
+func (c *claim) bandIDs() []int64 {
+	ids := make([]int64, len(c.bands))
+	for i, b := range c.bands {
+		ids[i] = b.ID
+	}
+	return ids
 }
 
 // see reads a bounded picture: open gates, their lanes, limits, first jobs.
@@ -209,24 +248,48 @@ func (c *claim) see() error {
 		places[q.Name], c.picture.QueueMax[q.Name] = q.Place, q.Max
 	}
 	c.most = min(c.r.Places+c.r.Prefetch+lanesSpare, lanesPerClaim)
+	gates, err := c.openGates()
+	if err != nil {
+		return err
+	}
+	for _, g := range gates {
+		if err := c.seeGate(g.band, g.gate, places[g.band.Queue]); err != nil {
+			return err
+		}
+	}
+	if err := c.seeLimits(); err != nil {
+		return err
+	}
+	return c.seeHeads()
+}
+
+type bandGate struct {
+	band Band
+	gate Gate
+}
+
+// openGates returns the first open gates in the order of the bands.
+func (c *claim) openGates() (gates []bandGate, err error) {
+	if err := c.tx.Ahead(Ahead{OpenGates: &GateAsk{Bands: c.bandIDs(), At: c.horizonAt(), Most: c.most}}); err != nil {
+		return nil, err
+	}
+	var keys []GateKey
 	for _, b := range c.bands {
-		room := c.most - len(c.picture.Lanes)
+		room := c.most - len(gates)
 		if room <= 0 {
 			c.cut = true
 			break
 		}
-		gates, err := c.tx.OpenGates(b.ID, c.horizonAt(), room)
+		found, err := c.tx.OpenGates(b.ID, c.horizonAt(), room)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		c.cut = c.cut || len(gates) == room
-		for _, g := range gates {
-			if err := c.seeGate(b, g, places[b.Queue]); err != nil {
-				return err
-			}
+		c.cut = c.cut || len(found) == room
+		for _, g := range found {
+			gates, keys = append(gates, bandGate{b, g}), append(keys, GateKey{b.ID, g.Limit})
 		}
 	}
-	return c.seeHeads()
+	return gates, c.tx.Ahead(Ahead{Ready: keys, ReadyMost: c.most})
 }
 
 // seeGate adds an open gate and its first lanes.
@@ -246,14 +309,30 @@ func (c *claim) seeGate(b Band, g Gate, place int) error {
 		c.lanes[l.ID] = l
 		c.picture.Lanes = append(c.picture.Lanes, &dispatch.Lane{ID: l.ID, Band: b.ID, Queue: b.Queue, Place: place,
 			Priority: b.Priority, Suspect: b.Suspect, Gate: g.Limit, VTime: l.VTime, Draws: l.Draws})
+	}
+	return nil
+}
+
+// seeLimits adds the limits of the lanes and gates.
+func (c *claim) seeLimits() error {
+	var names []string
+	for _, l := range c.picture.Lanes {
 		for _, d := range l.Draws {
-			if err := c.seeLimit(d.Limit); err != nil {
-				return err
-			}
+			names = append(names, d.Limit)
 		}
 	}
-	if g.Limit != "" {
-		return c.seeLimit(g.Limit)
+	for _, g := range c.picture.Gates {
+		if g.Limit != "" {
+			names = append(names, g.Limit)
+		}
+	}
+	if err := c.tx.Ahead(Ahead{Limits: names}); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := c.seeLimit(name); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -272,6 +351,13 @@ func (c *claim) seeLimit(name string) error {
 
 // seeHeads reads each lane's first due jobs, no more than could be granted.
 func (c *claim) seeHeads() error {
+	asks := make([]HeadAsk, len(c.picture.Lanes))
+	for i, l := range c.picture.Lanes {
+		asks[i] = HeadAsk{l.ID, dispatch.Wants(&c.picture, l, 0)}
+	}
+	if err := c.tx.Ahead(Ahead{Heads: asks, HeadsAt: c.now}); err != nil {
+		return err
+	}
 	taken := 0
 	for _, l := range c.picture.Lanes {
 		n := dispatch.Wants(&c.picture, l, taken)
@@ -294,12 +380,12 @@ func (c *claim) seeHeads() error {
 
 // nextAt is the next instant at which something opens for this worker.
 func (c *claim) nextAt() (int64, error) {
-	ids := make([]int64, len(c.bands))
-	for i, b := range c.bands {
-		ids[i] = b.ID
-	}
+	ids := c.bandIDs()
 	if len(ids) == 0 {
 		return Empty, nil
+	}
+	if err := c.tx.Ahead(Ahead{Next: &NextAsk{Bands: ids, After: c.horizonAt()}}); err != nil {
+		return 0, err
 	}
 	next, err := c.tx.NextSleeper(ids)
 	if err != nil {

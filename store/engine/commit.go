@@ -53,6 +53,9 @@ func (c *claim) commitGates(plan *dispatch.Plan) error {
 		was[gateKey{g.Band, g.Limit}] = *row
 		row.OpensAt, row.VClock = g.OpensAt, g.VClock
 	}
+	if err := c.commitAhead(plan); err != nil {
+		return err
+	}
 	for _, ch := range plan.Lanes {
 		l := c.lanes[ch.ID]
 		g, err := c.gate(l.Band.ID, ch.Gate)
@@ -93,6 +96,20 @@ func (c *claim) commitGates(plan *dispatch.Plan) error {
 		return c.tx.Notify()
 	}
 	return nil
+}
+
+// commitAhead lets the store fetch what moving the lanes reads.
+func (c *claim) commitAhead(plan *dispatch.Plan) error {
+	var a Ahead
+	for _, ch := range plan.Lanes {
+		if ch.Short {
+			a.FirstDue = append(a.FirstDue, ch.ID)
+		}
+		if key := (gateKey{c.lanes[ch.ID].Band.ID, ch.Gate}); ch.Moved && c.gates[key] == nil {
+			a.Gates = append(a.Gates, GateKey{key.band, key.limit})
+		}
+	}
+	return c.tx.Ahead(a)
 }
 
 // gate returns the claim's working copy of a gate.

@@ -8,7 +8,7 @@ import (
 
 // BeginEffect records that the job's start begins the effect.
 func (s *Store) BeginEffect(ctx context.Context, key string, job, token int64, takeOver bool) (e store.Effect, err error) {
-	err = s.db.Update(ctx, func(tx Tx) error {
+	err = s.db.Append(ctx, func(tx Tx) error {
 		e, err = BeginEffect(tx, key, job, token, takeOver)
 		return err
 	})
@@ -51,7 +51,7 @@ func BeginEffect(tx Tx, key string, job, token int64, takeOver bool) (store.Effe
 
 // FinishEffect records the effect as done.
 func (s *Store) FinishEffect(ctx context.Context, key string, job, token int64, result []byte) error {
-	return s.db.Update(ctx, func(tx Tx) error { return FinishEffect(tx, key, job, token, result) })
+	return s.db.Append(ctx, func(tx Tx) error { return FinishEffect(tx, key, job, token, result) })
 }
 
 // FinishEffect does it within a transaction, which may be the user's own.
@@ -69,7 +69,7 @@ func FinishEffect(tx Tx, key string, job, token int64, result []byte) error {
 
 // ClearEffect forgets a begun effect that is known not to have happened.
 func (s *Store) ClearEffect(ctx context.Context, key string, job, token int64) error {
-	return s.db.Update(ctx, func(tx Tx) error {
+	return s.db.Append(ctx, func(tx Tx) error {
 		if _, err := begun(tx, key, job, token); err != nil {
 			return err
 		}

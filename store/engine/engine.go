@@ -36,7 +36,7 @@ func (s *Store) Watch(ctx context.Context) <-chan struct{} { return s.db.Watch(c
 
 // Ping reads and writes nothing, in a write transaction.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.db.Update(ctx, func(tx Tx) error {
+	return s.db.Append(ctx, func(tx Tx) error {
 		_, err := tx.Now()
 		return err
 	})

@@ -39,6 +39,9 @@ func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := tx.Ahead(finishAhead(fs, jobs)); err != nil {
+		return nil, err
+	}
 	e := ender{tx: tx, now: now, limits: newLimits(tx)}
 	out := make([]store.Finished, len(fs))
 	seen := make(map[int64]bool, len(fs))
@@ -58,6 +61,30 @@ func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
 		out[i].State, out[i].At = j.State, j.At
 	}
 	return out, e.write()
+}
+
+// finishAhead lists what finishing the jobs reads besides them.
+func finishAhead(fs []store.Finish, jobs []*Job) (a Ahead) {
+	for i, j := range jobs {
+		if j == nil {
+			continue
+		}
+		for _, ch := range j.Charges {
+			a.Limits = append(a.Limits, ch.Limit)
+		}
+		for _, o := range fs[i].Observations {
+			a.Limits = append(a.Limits, o.Limit)
+		}
+		switch fs[i].Outcome {
+		case store.OutcomeDone, store.OutcomeDiscarded, store.OutcomeDead, store.OutcomeCancelled:
+		default:
+			a.Lanes = append(a.Lanes, j.Lane)
+		}
+		if j.Next != 0 {
+			a.Jobs = append(a.Jobs, j.Next)
+		}
+	}
+	return a
 }
 
 // ender ends starts and jobs within one transaction.

@@ -21,7 +21,14 @@ const maxName = 512
 
 // Insert writes all jobs or none.
 func (s *Store) Insert(ctx context.Context, jobs []store.NewJob) (out []store.Inserted, err error) {
-	err = s.db.Update(ctx, func(tx Tx) error {
+	write := s.db.Append
+	for i := range jobs {
+		if jobs[i].Replace { // it may change jobs that wait or run
+			write = s.db.Update
+			break
+		}
+	}
+	err = write(ctx, func(tx Tx) error {
 		out, err = Insert(tx, jobs)
 		return err
 	})
@@ -33,6 +40,9 @@ func (s *Store) Insert(ctx context.Context, jobs []store.NewJob) (out []store.In
 
 // Insert writes all jobs or none within a transaction, which may be the user's own.
 func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
+	if err := tx.Ahead(aheadOf(jobs)); err != nil {
+		return nil, err
+	}
 	now, err := tx.Now()
 	if err != nil {
 		return nil, err
@@ -45,6 +55,28 @@ func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
 		}
 	}
 	return in.out, in.write()
+}
+
+// aheadOf lists what inserting the jobs reads.
+func aheadOf(jobs []store.NewJob) (a Ahead) {
+	var last []dispatch.Draw
+	for i := range jobs {
+		n := &jobs[i]
+		if n.Unique != "" {
+			a.Unique = append(a.Unique, n.Unique)
+		}
+		if n.Ref != "" && (a.Run == "" || a.Run == n.Run) {
+			a.Run, a.Refs = n.Run, append(a.Refs, n.Ref)
+		}
+		if slices.Equal(last, n.Draws) {
+			continue
+		}
+		last = n.Draws
+		for _, d := range n.Draws {
+			a.Limits = append(a.Limits, d.Limit)
+		}
+	}
+	return a
 }
 
 // inserter gathers the rows of one Insert. Rows are written at the end in one
@@ -266,7 +298,7 @@ func (in *inserter) write() error {
 	in.jobs, in.bodies, in.calls, in.index = in.jobs[:0], in.bodies[:0], in.calls[:0], in.index[:0]
 	clear(in.pending)
 	for _, use := range in.dirty {
-		if err := enter(in.tx, &use.lane, use.at, in.now); err != nil {
+		if err := arrive(in.tx, &use.lane, use.at, in.now); err != nil {
 			return err
 		}
 		use.at = Empty

@@ -17,7 +17,7 @@ func (s *Store) Register(ctx context.Context, w store.Worker) error {
 	if w.ID == "" || w.Lease <= 0 {
 		return fmt.Errorf("worker %+v: expected an id and a lease", w)
 	}
-	return s.db.Update(ctx, func(tx Tx) error {
+	return s.db.Append(ctx, func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
 			return err
@@ -28,7 +28,7 @@ func (s *Store) Register(ctx context.Context, w store.Worker) error {
 
 // Heartbeat says that the worker lives.
 func (s *Store) Heartbeat(ctx context.Context, worker string) (held []store.Lease, err error) {
-	err = s.db.Update(ctx, func(tx Tx) error {
+	err = s.db.Append(ctx, func(tx Tx) error {
 		held = nil
 		w, ok, err := tx.Worker(worker)
 		if err != nil {
@@ -135,6 +135,9 @@ func (s *Store) takeBack(ctx context.Context, worker string, lostMax int, dead f
 			if err != nil {
 				return err
 			}
+			if err := tx.Ahead(lostAhead(held)); err != nil {
+				return err
+			}
 			e := ender{tx: tx, now: now, limits: newLimits(tx)}
 			for _, j := range held {
 				if err := e.lose(j, lostMax); err != nil {
@@ -161,6 +164,17 @@ func (s *Store) takeBack(ctx context.Context, worker string, lostMax int, dead f
 			return all, nil
 		}
 	}
+}
+
+// lostAhead lists what taking the jobs back reads.
+func lostAhead(held []*Job) (a Ahead) {
+	for _, j := range held {
+		a.Lanes = append(a.Lanes, j.Lane)
+		for _, ch := range j.Charges {
+			a.Limits = append(a.Limits, ch.Limit)
+		}
+	}
+	return a
 }
 
 // lose takes a job back whose worker is gone. Its calls in flight are given

@@ -20,6 +20,9 @@ func (s *Store) Sweep(ctx context.Context) (finds int, err error) {
 		if err != nil {
 			return err
 		}
+		if _, _, err := takeWakes(tx, now); err != nil {
+			return err
+		}
 		lanes, err := tx.LanePage(s.sweepLane, sweepPage)
 		if err != nil {
 			return err
@@ -70,6 +73,9 @@ func mend(tx Tx, l *Lane, now int64) (bool, error) {
 	}
 	if l.State == LaneSleeping && l.NextAt <= at {
 		return false, nil
+	}
+	if announced, err := tx.Announced(l.ID); err != nil || announced {
+		return false, err
 	}
 	l.State = LaneEmpty
 	return true, enter(tx, l, at, now)

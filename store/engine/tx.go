@@ -20,6 +20,10 @@ type DB interface {
 	// a rollback, so fn must not keep anything from an earlier run. Several
 	// updates may share one commit.
 	Update(ctx context.Context, fn func(Tx) error) error
+	// Append runs fn in a write transaction that others may overlap, if the store has
+	// such; else it is Update. fn adds rows, and of those that are there it changes
+	// only workers and effects. All else that is said of Update holds.
+	Append(ctx context.Context, fn func(Tx) error) error
 	// View runs fn in a read-only transaction on one snapshot.
 	View(ctx context.Context, fn func(Tx) error) error
 	// Alive tells what the store knows at first hand about a worker's process,
@@ -172,6 +176,11 @@ type QueueRow struct {
 // the caller.
 type Tx interface {
 	Upkeep
+	Wakes
+
+	// Ahead says what the caller will read next, so that a store on a network can
+	// fetch it in one go. It has no other effect, and may do nothing.
+	Ahead(a Ahead) error
 
 	// Now is the store's clock, read when called.
 	Now() (int64, error)

@@ -128,6 +128,9 @@ func (db *DB) run(fn func(engine.Tx) error, keep bool) (notify bool, err error) 
 	return t.wake, nil
 }
 
+// Append is Update: there is one writer.
+func (db *DB) Append(ctx context.Context, fn func(engine.Tx) error) error { return db.Update(ctx, fn) }
+
 // View runs fn on rows that nobody changes meanwhile.
 func (db *DB) View(ctx context.Context, fn func(engine.Tx) error) error {
 	if err := db.view(ctx, fn); err != nil {

@@ -107,6 +107,7 @@ func newRows() rows {
 // tx is one transaction. Everything it changes goes through put, del, add and
 // remove, which note how to take the change back.
 type tx struct {
+	engine.NoWakes
 	*rows
 	db    *DB
 	write bool

@@ -226,6 +226,9 @@ func (d *db) Update(ctx context.Context, fn func(engine.Tx) error) error {
 	return d.writer.update(ctx, fn)
 }
 
+// Append is Update: a file has one writer.
+func (d *db) Append(ctx context.Context, fn func(engine.Tx) error) error { return d.Update(ctx, fn) }
+
 func (d *db) View(ctx context.Context, fn func(engine.Tx) error) error {
 	return d.readers.view(ctx, fn)
 }

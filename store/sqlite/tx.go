@@ -6,6 +6,7 @@ import (
 
 // tx is a transaction: engine.Tx over a link.
 type tx struct {
+	engine.NoWakes
 	link
 	clock func() int64
 	live  *live // nil in a transaction of the caller's

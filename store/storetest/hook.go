@@ -26,11 +26,19 @@ type hooked struct {
 }
 
 func (d *hooked) Update(ctx context.Context, fn func(engine.Tx) error) error {
+	return d.write(ctx, d.DB.Update, fn)
+}
+
+func (d *hooked) Append(ctx context.Context, fn func(engine.Tx) error) error {
+	return d.write(ctx, d.DB.Append, fn)
+}
+
+func (d *hooked) write(ctx context.Context, in func(context.Context, func(engine.Tx) error) error, fn func(engine.Tx) error) error {
 	h := *d.h
 	if h.Begin != nil {
 		h.Begin()
 	}
-	err := d.DB.Update(ctx, func(tx engine.Tx) error {
+	err := in(ctx, func(tx engine.Tx) error {
 		if h.Locked != nil {
 			h.Locked()
 		}

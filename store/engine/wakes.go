@@ -1,0 +1,88 @@
+package engine
+
+// Wake announces that a job due at At was put into a lane.
+type Wake struct {
+	Lane Lane // its id and its key: ID, Band without id, Group, Draws
+	At   int64
+}
+
+// Wakes are how a transaction that others overlap tells of what it put into a
+// lane: it must not read the lane, which would be stale at its commit, nor write
+// it, which would make others wait for that commit. So it appends a row, and the
+// next claim, which is alone, brings the lane up to date.
+type Wakes interface {
+	// Overlaps reports whether others may overlap this transaction. FindLane then
+	// returns the lane's id and key, and its state means nothing.
+	Overlaps() bool
+	// AddWake appends an announcement.
+	AddWake(w Wake) error
+	// TakeWakes removes up to n announcements and returns them, those of one lane
+	// as one with the earliest At, and whether more may be left.
+	TakeWakes(n int) (wakes []Wake, more bool, err error)
+	// Announced reports whether there is an announcement for the lane; 0: for any.
+	Announced(lane int64) (bool, error)
+}
+
+// NoWakes is for stores whose write transactions never overlap.
+type NoWakes struct{}
+
+// Overlaps is false.
+func (NoWakes) Overlaps() bool { return false }
+
+// AddWake is never called.
+func (NoWakes) AddWake(Wake) error { return nil }
+
+// TakeWakes finds none.
+func (NoWakes) TakeWakes(int) ([]Wake, bool, error) { return nil, false, nil }
+
+// Announced finds none.
+func (NoWakes) Announced(int64) (bool, error) { return false, nil }
+
+// Ahead does nothing.
+func (NoWakes) Ahead(Ahead) error { return nil }
+
+// arrive makes a job that was put into the lane servable, now or by the next claim.
+func arrive(tx Tx, l *Lane, at, now int64) error {
+	if !tx.Overlaps() {
+		return enter(tx, l, at, now)
+	}
+	if err := tx.AddWake(Wake{Lane: *l, At: at}); err != nil {
+		return err
+	}
+	return tx.Notify()
+}
+
+// takeWakes brings lanes up to date with what was announced, a bounded number of
+// announcements, and reports whether there were any, and whether more may be left.
+func takeWakes(tx Tx, now int64) (any, more bool, err error) {
+	wakes, more, err := tx.TakeWakes(wakesPerClaim)
+	if err != nil || len(wakes) == 0 {
+		return false, false, err
+	}
+	ids := make([]int64, len(wakes))
+	for i, w := range wakes {
+		ids[i] = w.Lane.ID
+	}
+	lanes, err := tx.Lanes(ids)
+	if err != nil {
+		return true, more, err
+	}
+	gates := make([]GateKey, 0, len(lanes))
+	for i := range lanes {
+		if lanes[i].ID == 0 || lanes[i].State == LaneRetired { // removed, or about to be, before the job was to be seen
+			if lanes[i], err = findLane(tx, laneKey(wakes[i].Lane)); err != nil {
+				return true, more, err
+			}
+		}
+		gates = append(gates, GateKey{lanes[i].Band.ID, lanes[i].Gate})
+	}
+	if err := tx.Ahead(Ahead{Gates: gates}); err != nil {
+		return true, more, err
+	}
+	for i := range lanes {
+		if err := enter(tx, &lanes[i], wakes[i].At, now); err != nil {
+			return true, more, err
+		}
+	}
+	return true, more, nil
+}
