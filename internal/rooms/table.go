@@ -73,6 +73,12 @@ var Table = []Room{
 		Tests:   []string{"store/memory"},
 	},
 	{
+		Path:    "store/postgres/...",
+		May:     []string{"store/postgres/...", "store/engine", "store", "dispatch", "limit"},
+		Modules: []string{"github.com/jackc/pgx/v5"},
+		Tests:   []string{"store/memory"},
+	},
+	{
 		Path: "store/memory",
 		May:  []string{"store/engine", "store", "dispatch", "limit"},
 	},
@@ -100,9 +106,11 @@ var Table = []Room{
 	// The pretend API stands outside: it must judge Penstock, so it shares
 	// none of its code.
 	{Path: "apisim"},
+	// Servers for tests; the product does not know of it.
+	{Path: "internal/pgtest/...", May: []string{"internal/pgtest/..."}, Modules: []string{"github.com/jackc/pgx/v5"}},
 	{Path: "internal/docs"},
 	{Path: "internal/rooms"},
 }
 
 // testsMay is what the *_test.go files of every room may import.
-var testsMay = []string{"store/storetest", "apisim", "penstocktest", "pgregory.net/rapid"}
+var testsMay = []string{"store/storetest", "apisim", "penstocktest", "internal/pgtest", "pgregory.net/rapid"}

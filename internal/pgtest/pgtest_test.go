@@ -1,0 +1,53 @@
+package pgtest_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstockhq/penstock/internal/pgtest"
+)
+
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func TestDSNGivesEmptyDatabases(t *testing.T) {
+	pool, err := pgxpool.New(t.Context(), pgtest.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if _, err := pool.Exec(t.Context(), `CREATE TABLE a (b int)`); err != nil {
+		t.Fatal(err)
+	}
+	var tables int
+	err = connect(t, pgtest.DSN(t)).QueryRow(t.Context(), `SELECT count(*) FROM pg_class WHERE relname = 'a'`).Scan(&tables)
+	if err != nil || tables != 0 {
+		t.Errorf("another database has %d tables named a, %v", tables, err)
+	}
+}
+
+func TestServerCrashes(t *testing.T) {
+	s := pgtest.Server(t, pgtest.Options{Conf: map[string]string{"fsync": "on"}})
+	conn := connect(t, s.DSN("penstock"))
+	if _, err := conn.Exec(t.Context(), `CREATE TABLE a (b int)`); err != nil {
+		t.Fatal(err)
+	}
+	s.Restart(pgtest.Immediate)
+	if err := conn.Ping(t.Context()); err == nil {
+		t.Error("a connection outlived its server")
+	}
+	var n int
+	if err := connect(t, s.SocketDSN("penstock")).QueryRow(t.Context(), `SELECT count(*) FROM a`).Scan(&n); err != nil {
+		t.Errorf("what was committed is gone: %v", err)
+	}
+}
