@@ -11,31 +11,32 @@ import (
 )
 
 func (t *tx) Bands(kinds []string, run string, queues []string) ([]engine.Band, error) {
-	var out []engine.Band
-	for _, b := range t.bands {
+	out := make([]engine.Band, 0, len(t.liveBands.entries))
+	for _, e := range t.liveBands.entries {
+		b := t.bands[e.id]
 		_, paused := t.queues[b.Queue]
 		switch {
 		case paused || b.Load != "" || run != "" && b.Run != run:
 		case kinds != nil && !slices.Contains(kinds, b.Kind):
 		case queues != nil && !slices.Contains(queues, b.Queue):
-		case !t.active(b.ID):
 		default:
 			out = append(out, b)
 		}
 	}
-	sortBands(out)
 	return out, nil
 }
 
-// active reports whether anything waits in the band, as its gates and sleeping
-// lanes tell.
-func (t *tx) active(band int64) bool {
-	for l := range t.gatesOf[band] {
-		if t.gates[gateKey{band, l}].OpensAt != engine.Empty {
-			return true
-		}
+// live notes that n more things stir in the band, or fewer: gates that are not
+// empty, and lanes that sleep. Nothing waits in a band without them.
+func (t *tx) live(band int64, n int) {
+	was := t.stirs[band]
+	put(t, t.stirs, band, was+n)
+	switch {
+	case was == 0 && n > 0:
+		t.addTo(t.liveBands, entry{0, band})
+	case was > 0 && was+n == 0:
+		t.removeFrom(t.liveBands, entry{0, band})
 	}
-	return t.asleep[band] > 0
 }
 
 func sortBands(bs []engine.Band) {
@@ -70,51 +71,94 @@ func (t *tx) ReleaseBands(ids []int64) error {
 	return nil
 }
 
+// gateList is a band's gates by the name of their limit. A nil one is empty for
+// reading.
+type gateList struct{ gates []engine.Gate }
+
+func (l *gateList) all() []engine.Gate {
+	if l == nil {
+		return nil
+	}
+	return l.gates
+}
+
+func (l *gateList) find(limit string) (i int, found bool) {
+	return slices.BinarySearchFunc(l.all(), limit, func(g engine.Gate, limit string) int { return strings.Compare(g.Limit, limit) })
+}
+
+func (l *gateList) set(g engine.Gate) {
+	if i, found := l.find(g.Limit); found {
+		l.gates[i] = g
+	} else {
+		l.gates = slices.Insert(l.gates, i, g)
+	}
+}
+
+func (l *gateList) remove(limit string) {
+	if i, found := l.find(limit); found {
+		l.gates = slices.Delete(l.gates, i, i+1)
+	}
+}
+
 func (t *tx) Gate(band int64, limit string) (engine.Gate, bool, error) {
-	g, ok := t.gates[gateKey{band, limit}]
-	return g, ok, nil
+	l := t.gates[band]
+	i, found := l.find(limit)
+	if !found {
+		return engine.Gate{}, false, nil
+	}
+	return l.gates[i], true, nil
 }
 
 func (t *tx) SaveGate(g engine.Gate) error {
 	if err := t.mayWrite(); err != nil {
 		return err
 	}
-	k := gateKey{g.Band, g.Limit}
-	if old, ok := t.gates[k]; ok && old == g {
-		return nil
+	l := t.gates[g.Band]
+	if l == nil {
+		l = new(gateList)
+		t.gates[g.Band] = l // an empty list means the same as none: nothing to undo
 	}
-	put(t, t.gates, k, g)
-	if t.gatesOf[g.Band] == nil {
-		t.gatesOf[g.Band] = make(map[string]bool) // empty, it means nothing
+	more := 0
+	if i, found := l.find(g.Limit); found {
+		old := l.gates[i]
+		if old == g {
+			return nil
+		}
+		if old.OpensAt != engine.Empty {
+			more--
+		}
+		t.undo = append(t.undo, func() { l.set(old) })
+	} else {
+		t.undo = append(t.undo, func() { l.remove(g.Limit) })
 	}
-	put(t, t.gatesOf[g.Band], g.Limit, true)
+	l.set(g)
+	if g.OpensAt != engine.Empty {
+		more++
+	}
+	if more != 0 {
+		t.live(g.Band, more)
+	}
 	return nil
 }
 
-// gatesBy returns the band's gates that keep to the rule, earliest first.
-func (t *tx) gatesBy(band int64, keep func(engine.Gate) bool) []engine.Gate {
+func (t *tx) OpenGates(band, at int64, n int) ([]engine.Gate, error) {
 	var out []engine.Gate
-	for l := range t.gatesOf[band] {
-		if g := t.gates[gateKey{band, l}]; keep(g) {
+	for _, g := range t.gates[band].all() {
+		if g.OpensAt <= at {
 			out = append(out, g)
 		}
 	}
 	slices.SortFunc(out, func(a, b engine.Gate) int {
 		return cmp.Or(cmp.Compare(a.OpensAt, b.OpensAt), cmp.Compare(a.Limit, b.Limit))
 	})
-	return out
-}
-
-func (t *tx) OpenGates(band, at int64, n int) ([]engine.Gate, error) {
-	gs := t.gatesBy(band, func(g engine.Gate) bool { return g.OpensAt <= at })
-	return gs[:min(n, len(gs))], nil
+	return out[:min(n, len(out))], nil
 }
 
 func (t *tx) NextGate(bands []int64, at int64) (int64, error) {
 	next := int64(limit.Never)
 	for _, b := range bands {
-		for l := range t.gatesOf[b] {
-			if g := t.gates[gateKey{b, l}]; g.OpensAt > at {
+		for _, g := range t.gates[b].all() {
+			if g.OpensAt > at {
 				next = min(next, g.OpensAt)
 			}
 		}
@@ -124,11 +168,13 @@ func (t *tx) NextGate(bands []int64, at int64) (int64, error) {
 
 func (t *tx) WakeGates(limit string, at int64) error {
 	prefix, isPattern := strings.CutSuffix(limit, "*")
-	for k, g := range t.gates {
-		if (k.limit == limit || isPattern && strings.HasPrefix(k.limit, prefix)) && g.OpensAt > at && g.OpensAt != engine.Empty {
-			g.OpensAt = at
-			if err := t.SaveGate(g); err != nil {
-				return err
+	for _, l := range t.gates {
+		for _, g := range l.gates {
+			if (g.Limit == limit || isPattern && strings.HasPrefix(g.Limit, prefix)) && g.OpensAt > at && g.OpensAt != engine.Empty {
+				g.OpensAt = at
+				if err := t.SaveGate(g); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -110,7 +110,7 @@ func (t *tx) place(l engine.Lane) {
 		add(t, t.ready, gateKey{l.Band.ID, l.Gate}, entry{l.VTime, l.ID})
 	case engine.LaneSleeping:
 		t.addTo(t.sleeping, entry{l.NextAt, l.ID})
-		put(t, t.asleep, l.Band.ID, t.asleep[l.Band.ID]+1)
+		t.live(l.Band.ID, 1)
 	}
 }
 
@@ -120,7 +120,7 @@ func (t *tx) unplace(l engine.Lane) {
 		remove(t, t.ready, gateKey{l.Band.ID, l.Gate}, entry{l.VTime, l.ID})
 	case engine.LaneSleeping:
 		t.removeFrom(t.sleeping, entry{l.NextAt, l.ID})
-		put(t, t.asleep, l.Band.ID, t.asleep[l.Band.ID]-1)
+		t.live(l.Band.ID, -1)
 	}
 }
 

@@ -145,9 +145,11 @@ func (t *tx) UnusedGates() ([]engine.Gate, error) {
 		}
 	}
 	var out []engine.Gate
-	for k, g := range t.gates {
-		if g.OpensAt == engine.Empty && !used[k] {
-			out = append(out, g)
+	for band, l := range t.gates {
+		for _, g := range l.gates {
+			if g.OpensAt == engine.Empty && !used[gateKey{band, g.Limit}] {
+				out = append(out, g)
+			}
 		}
 	}
 	return out, nil
@@ -158,12 +160,14 @@ func (t *tx) DropGates(gates []engine.Gate) (n int, err error) {
 		return 0, err
 	}
 	for _, g := range gates {
-		k := gateKey{g.Band, g.Limit}
-		if old, ok := t.gates[k]; !ok || old.OpensAt != engine.Empty {
+		l := t.gates[g.Band]
+		i, found := l.find(g.Limit)
+		if !found || l.gates[i].OpensAt != engine.Empty {
 			continue
 		}
-		del(t, t.gates, k)
-		del(t, t.gatesOf[g.Band], g.Limit)
+		old := l.gates[i]
+		t.undo = append(t.undo, func() { l.set(old) })
+		l.remove(g.Limit)
 		n++
 	}
 	return n, nil
@@ -174,7 +178,7 @@ func (t *tx) DropBands() (n int, err error) {
 		return 0, err
 	}
 	for id, b := range t.bands {
-		if len(t.ofBand[id].all()) > 0 || len(t.gatesOf[id]) > 0 {
+		if len(t.ofBand[id].all()) > 0 || len(t.gates[id].all()) > 0 {
 			continue
 		}
 		del(t, t.bands, id)

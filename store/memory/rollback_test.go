@@ -32,13 +32,13 @@ func dump(r *rows) string {
 					continue
 				}
 			}
-			if val.Kind() == reflect.Map && val.Len() == 0 || name == "asleep" && val.IsZero() {
+			if val.Kind() == reflect.Map && val.Len() == 0 || name == "stirs" && val.IsZero() {
 				continue
 			}
 			lines = append(lines, fmt.Sprintf("%s %v: %+v", name, it.Key(), val))
 		}
 	}
-	lines = append(lines, fmt.Sprintf("sleeping: %v", r.sleeping.entries))
+	lines = append(lines, fmt.Sprintf("sleeping: %v, live: %v", r.sleeping.entries, r.liveBands.entries))
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
@@ -87,7 +87,8 @@ func churn(t *testing.T, tx engine.Tx, rnd *rand.Rand) {
 			lane.State, lane.NextAt, lane.VTime = engine.LaneState(rnd.IntN(3)), rnd.Int64N(9), rnd.Int64N(9)
 			must(tx.SaveLane(lane))
 		case 4:
-			must(tx.SaveGate(engine.Gate{Band: lane.Band.ID, Limit: name, OpensAt: rnd.Int64N(9)}))
+			opens := []int64{rnd.Int64N(9), engine.Empty}[rnd.IntN(2)]
+			must(tx.SaveGate(engine.Gate{Band: lane.Band.ID, Limit: name, OpensAt: opens}))
 		case 5:
 			must(tx.WakeGates(name, rnd.Int64N(9)))
 		case 6:
@@ -131,6 +132,8 @@ func churn(t *testing.T, tx engine.Tx, rnd *rand.Rand) {
 			must(tx.DropJobs([]int64{id}))
 			must(tx.DropBodies([]int64{id}))
 			must(tx.ReleaseBands([]int64{lane.Band.ID}))
+			_, err := tx.DropGates([]engine.Gate{{Band: lane.Band.ID, Limit: name}})
+			must(err)
 		}
 	}
 }
@@ -201,6 +204,23 @@ func TestIndexesAgreeWithRows(t *testing.T) {
 	}
 	for _, x := range r.held {
 		held -= len(x.entries)
+	}
+	for id := range r.bands {
+		stirs := 0
+		for _, g := range r.gates[id].all() {
+			if g.OpensAt != engine.Empty {
+				stirs++
+			}
+		}
+		for _, l := range r.lanes {
+			if l.Band.ID == id && l.State == engine.LaneSleeping {
+				stirs++
+			}
+		}
+		listed := slices.Contains(r.liveBands.entries, entry{0, id})
+		if r.stirs[id] != stirs || listed != (stirs > 0) {
+			t.Errorf("band %d: %d things stir in it, counted are %d, listed is %v", id, stirs, r.stirs[id], listed)
+		}
 	}
 	if waiting != 0 || held != 0 {
 		t.Errorf("the indexes hold rows that are not there: %d waiting, %d held", -waiting, -held)

@@ -40,16 +40,16 @@ type eventKey struct {
 type rows struct {
 	lastBand, lastLane, lastJob, lastNote int64
 
-	bands    map[int64]engine.Band
-	bandIDs  map[bandKey]*index    // by (0, ID); several with one key once a load was released
-	lanes    map[int64]engine.Lane // Band holds the id alone
-	laneIDs  map[string]int64
-	ready    map[gateKey]*index // lanes by (VTime, ID)
-	sleeping *index             // lanes by (NextAt, ID)
-	asleep   map[int64]int      // band: how many of its lanes sleep
-	ofBand   map[int64]*index   // band: its lanes by (0, ID)
-	gates    map[gateKey]engine.Gate
-	gatesOf  map[int64]map[string]bool // band: the limits it has gates for
+	bands     map[int64]engine.Band
+	bandIDs   map[bandKey]*index    // by (0, ID); several with one key once a load was released
+	lanes     map[int64]engine.Lane // Band holds the id alone
+	laneIDs   map[string]int64
+	ready     map[gateKey]*index  // lanes by (VTime, ID)
+	sleeping  *index              // lanes by (NextAt, ID)
+	stirs     map[int64]int       // band: how many of its lanes sleep and gates are not empty
+	liveBands *index              // bands that have some of those, by (0, ID)
+	ofBand    map[int64]*index    // band: its lanes by (0, ID)
+	gates     map[int64]*gateList // by band
 
 	hot     map[int64]engine.Job
 	waiting map[int64]*index  // lane: waiting jobs by (At, ID)
@@ -74,33 +74,33 @@ type rows struct {
 
 func newRows() rows {
 	return rows{
-		bands:    make(map[int64]engine.Band),
-		bandIDs:  make(map[bandKey]*index),
-		lanes:    make(map[int64]engine.Lane),
-		laneIDs:  make(map[string]int64),
-		ready:    make(map[gateKey]*index),
-		sleeping: new(index),
-		asleep:   make(map[int64]int),
-		ofBand:   make(map[int64]*index),
-		gates:    make(map[gateKey]engine.Gate),
-		gatesOf:  make(map[int64]map[string]bool),
-		hot:      make(map[int64]engine.Job),
-		waiting:  make(map[int64]*index),
-		held:     make(map[string]*index),
-		unique:   make(map[string]int64),
-		ended:    make(map[int64]engine.Job),
-		bodies:   make(map[int64]engine.Body),
-		events:   make(map[eventKey]store.Event),
-		eventsN:  make(map[int64]*index),
-		calls:    make(map[callKey]engine.Call),
-		callOf:   make(map[int64]callKey),
-		limits:   make(map[string]engine.LimitRow),
-		states:   make(map[string][]byte),
-		workers:  make(map[string]engine.WorkerRow),
-		effects:  make(map[string]engine.EffectRow),
-		queues:   make(map[string]engine.QueueRow),
-		counters: make(map[string]int64),
-		notes:    make(map[int64]store.Note),
+		bands:     make(map[int64]engine.Band),
+		bandIDs:   make(map[bandKey]*index),
+		lanes:     make(map[int64]engine.Lane),
+		laneIDs:   make(map[string]int64),
+		ready:     make(map[gateKey]*index),
+		sleeping:  new(index),
+		stirs:     make(map[int64]int),
+		liveBands: new(index),
+		ofBand:    make(map[int64]*index),
+		gates:     make(map[int64]*gateList),
+		hot:       make(map[int64]engine.Job),
+		waiting:   make(map[int64]*index),
+		held:      make(map[string]*index),
+		unique:    make(map[string]int64),
+		ended:     make(map[int64]engine.Job),
+		bodies:    make(map[int64]engine.Body),
+		events:    make(map[eventKey]store.Event),
+		eventsN:   make(map[int64]*index),
+		calls:     make(map[callKey]engine.Call),
+		callOf:    make(map[int64]callKey),
+		limits:    make(map[string]engine.LimitRow),
+		states:    make(map[string][]byte),
+		workers:   make(map[string]engine.WorkerRow),
+		effects:   make(map[string]engine.EffectRow),
+		queues:    make(map[string]engine.QueueRow),
+		counters:  make(map[string]int64),
+		notes:     make(map[int64]store.Note),
 	}
 }
 
