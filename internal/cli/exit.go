@@ -69,7 +69,7 @@ func storeFailure(db string, err error) *exitError {
 
 var storeFailures = []error{
 	store.ErrNewerSchema, store.ErrNotOurs, store.ErrBusy, store.ErrClosed,
-	sqlite.ErrDiskFull, sqlite.ErrReadOnly, sqlite.ErrIO, sqlite.ErrCorrupt, sqlite.ErrNetworkFS,
+	sqlite.ErrDiskFull, sqlite.ErrReadOnly, sqlite.ErrIO, sqlite.ErrCorrupt, sqlite.ErrNetworkFS, sqlite.ErrTwoNames,
 	syscall.ENOSPC, syscall.EROFS, syscall.EDQUOT,
 }
 

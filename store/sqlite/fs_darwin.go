@@ -18,3 +18,6 @@ func checkFileSystem(dir string) error {
 	}
 	return nil
 }
+
+// mountedAlone is a question for systems where a file can be mounted alone.
+func mountedAlone(string) bool { return false }

@@ -76,3 +76,10 @@ func judgeFUSE(mounts, device string) error {
 func refuseNetwork(name string) error {
 	return fmt.Errorf("%w (%s): SQLite's locks do not hold there; put the file on a local disk", ErrNetworkFS, name)
 }
+
+// mountedAlone says whether a file is the root of a mount, as containers have it
+// that are given the file and not its folder. Kernels before 5.8 do not tell.
+func mountedAlone(path string) bool {
+	var st unix.Statx_t
+	return unix.Statx(unix.AT_FDCWD, path, 0, 0, &st) == nil && st.Attributes&st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0
+}

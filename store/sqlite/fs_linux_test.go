@@ -2,6 +2,9 @@ package sqlite
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -27,3 +30,26 @@ func TestNetworkFileSystems(t *testing.T) {
 		t.Errorf("a local FUSE file system: %v", err)
 	}
 }
+
+// A file that was mounted by itself, as `docker run -v jobs.db:/jobs.db` does, has
+// no log beside it that others see.
+func TestAFileMountedWithoutItsFolderIsRefused(t *testing.T) {
+	if !mountedAlone("/proc") {
+		t.Skip("/proc is no mount here, or the kernel does not tell")
+	}
+	if path := tempFile(t); mountedAlone(filepath.Dir(path)) {
+		t.Error("a folder is taken for a mount")
+	}
+	info, err := os.Stat("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkNames("/proc", aFile{info}); !errors.Is(err, ErrTwoNames) {
+		t.Errorf("the root of a mount: %v", err)
+	}
+}
+
+// aFile has one hard link, as files have and folders have not.
+type aFile struct{ os.FileInfo }
+
+func (aFile) Sys() any { return &syscall.Stat_t{Nlink: 1} }

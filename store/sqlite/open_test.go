@@ -172,6 +172,40 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// A file under two names has two logs: whoever opens it under the second one is
+// refused before anything is written, also while it is in use under the first.
+func TestTwoHardLinksOfOneFileAreRefused(t *testing.T) {
+	path := tempFile(t)
+	s, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert(t, s, job("q"))
+	other := filepath.Join(filepath.Dir(path), "other.db")
+	if err := os.Link(path, other); err != nil {
+		t.Skipf("no hard links here: %v", err)
+	}
+	_, err = Open(t.Context(), other, Options{})
+	if !errors.Is(err, ErrTwoNames) || !strings.Contains(err.Error(), "2 hard links") {
+		t.Errorf("open under the second name: %v", err)
+	}
+	for _, side := range []string{"-lock", "-live", "-wal", "-shm"} {
+		if _, err := os.Stat(other + side); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s was written beside the second name: %v", side, err)
+		}
+	}
+	insert(t, s, job("q")) // the first one goes on
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustRefuse(t, other, Options{}, ErrTwoNames)
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	insert(t, open(t, path), job("q"))
+	checkFile(t, path)
+}
+
 // Closing one store must not drop the locks that another one of this process
 // holds on the same file.
 func TestTwoStoresInOneProcess(t *testing.T) {

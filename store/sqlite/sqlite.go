@@ -59,8 +59,8 @@ func (s *Store) Path() string { return s.path }
 //
 // Errors: store.ErrNotOurs for a file of somebody else, store.ErrNewerSchema,
 // store.ErrBusy if others kept it locked for 30 seconds, ErrNetworkFS,
-// ErrReadOnly, ErrCorrupt, ErrDiskFull, ErrIO, or the file system's (fs.ErrNotExist
-// for a missing directory).
+// ErrTwoNames, ErrReadOnly, ErrCorrupt, ErrDiskFull, ErrIO, or the file system's
+// (fs.ErrNotExist for a missing directory).
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	db, err := openDB(ctx, path, o)
 	if err != nil {
@@ -218,6 +218,9 @@ func settle(path string) (string, os.FileMode, error) {
 	}
 	if n := info.Size(); n > 0 && n < 512 { // SQLite's smallest page; it would take such a file for an empty one
 		return "", 0, fmt.Errorf("%w: the file has %d bytes, too few for a database", store.ErrNotOurs, n)
+	}
+	if err := checkNames(abs, info); err != nil {
+		return "", 0, err
 	}
 	return abs, info.Mode().Perm() & 0o666, nil
 }
