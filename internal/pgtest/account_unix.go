@@ -50,6 +50,14 @@ func (a *account) own(name string) error {
 	return os.Chown(name, a.uid, a.gid)
 }
 
+// write makes a file that only the account, and root, can read.
+func (a *account) write(name, text string) error {
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return a.own(name)
+}
+
 // tempDir makes a directory that the account owns and can reach. Its name is
 // short: a socket's path has room for about a hundred bytes.
 func (a *account) tempDir() (string, error) {

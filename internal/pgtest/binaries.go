@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -86,4 +87,16 @@ func findBouncer() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("!!!! No PgBouncer to test with: `make test` as root installs it, else: sudo apt-get install -y pgbouncer")
+}
+
+// Missing names what the tests would not find: postgresql, pgbouncer, or both.
+// These are the names of packages in most systems, too.
+func Missing() (names []string) {
+	if _, err := binDir(); err != nil && os.Getenv(Env) == "" {
+		names = append(names, "postgresql")
+	}
+	if _, err := findBouncer(); err != nil {
+		names = append(names, "pgbouncer")
+	}
+	return names
 }

@@ -9,11 +9,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
-	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -40,105 +39,68 @@ func freePort() (port int, err error) {
 	for range 100 {
 		port = 10000 + rand.IntN(20000)
 		var l net.Listener
-		if l, err = net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+		if l, err = net.Listen("tcp4", loopback(port)); err == nil {
 			return port, l.Close()
 		}
 	}
 	return 0, fmt.Errorf("no free port on 127.0.0.1 between 10000 and 30000: %w", err)
 }
 
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
 // start starts the server and returns when it answers.
-func (e *engine) start() error {
-	if e.cmd != nil {
-		return fmt.Errorf("the server runs already, as process %d", e.cmd.Process.Pid)
+func (e *engine) start() (err error) {
+	if e.server != nil {
+		return fmt.Errorf("the server runs already, as process %d", e.pid())
 	}
 	args := []string{"-D", e.data(), "-c", "port=" + strconv.Itoa(e.port)}
 	for name, value := range e.conf {
 		args = append(args, "-c", name+"="+value)
 	}
-	log, err := os.OpenFile(e.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	e.server, err = launch(e.account, e.dir, filepath.Join(e.dir, "log"), filepath.Join(e.bin, "postgres"), args...)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	before, err := log.Seek(0, 2)
-	if err != nil {
-		return err
-	}
-	cmd := e.command("postgres", args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", cmd.Path, err)
-	}
-	done := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(done)
-	}()
-	e.cmd, e.done = cmd, done
-	if err := e.await(before); err != nil {
+	if err := e.server.await(func() error { return e.exec() }); err != nil {
+		if strings.Contains(err.Error(), "could not create any TCP/IP sockets") {
+			err = fmt.Errorf("%w: %w", errPortTaken, err)
+		}
 		return errors.Join(err, e.stop(Immediate))
 	}
 	return nil
 }
 
-// await returns when the server answers. What it wrote to its log since the
-// offset says why it does not.
-func (e *engine) await(since int64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for {
-		err := execute(ctx, e.dsn(superRole, "postgres"))
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-e.done:
-			text, _ := os.ReadFile(e.log())
-			why := strings.TrimSpace(string(text[min(since, int64(len(text))):]))
-			if strings.Contains(why, "could not create any TCP/IP sockets") {
-				return fmt.Errorf("%w: %d\n%s", errPortTaken, e.port, why)
-			}
-			return fmt.Errorf("postgres of %s ended at its start:\n%s", e.bin, why)
-		case <-ctx.Done():
-			return fmt.Errorf("postgres of %s did not answer for %v: %w", e.bin, startTimeout, err)
-		case <-look.C:
-		}
-	}
-}
-
 // stop ends the server and waits for that. It does nothing if it is stopped.
 func (e *engine) stop(mode Mode) error {
-	if e.cmd == nil {
+	if e.server == nil {
 		return nil
 	}
 	signal, ok := map[Mode]syscall.Signal{Fast: syscall.SIGINT, Immediate: syscall.SIGQUIT}[mode]
 	if !ok {
 		return fmt.Errorf("stop mode %q: expected %q or %q", mode, Fast, Immediate)
 	}
-	_ = e.cmd.Process.Signal(signal)          // it may have ended by itself
-	_ = e.cmd.Process.Signal(syscall.SIGCONT) // or be stopped
-	select {
-	case <-e.done:
-	case <-time.After(startTimeout):
-		return fmt.Errorf("postgres, process %d, did not end within %v", e.cmd.Process.Pid, startTimeout)
+	if err := e.stopFrozen(signal); err != nil {
+		return err
 	}
-	e.cmd, e.done = nil, nil
+	if err := e.server.end(signal); err != nil {
+		return err
+	}
+	e.server = nil
 	return nil
 }
 
-// close ends the server and removes its files.
-func (e *engine) close() error {
-	return errors.Join(e.stop(Immediate), os.RemoveAll(e.dir), e.watch.close())
+// pid is the process id of the server's first process, 0 while it is stopped.
+func (e *engine) pid() int {
+	if e.server == nil {
+		return 0
+	}
+	return e.server.cmd.Process.Pid
 }
 
 // dsn is how to connect over TCP.
 func (e *engine) dsn(role, db string) string {
 	return (&url.URL{
-		Scheme: "postgres", User: url.UserPassword(role, e.password),
-		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port)), Path: "/" + db,
+		Scheme: "postgres", User: url.UserPassword(role, e.password), Host: loopback(e.port), Path: "/" + db,
 		RawQuery: "sslmode=disable",
 	}).String()
 }
@@ -151,24 +113,14 @@ func (e *engine) socketDSN(role, db string) string {
 	}).String()
 }
 
-// exec runs statements as the superuser.
+// exec runs statements as the superuser, each on its own.
 func (e *engine) exec(statements ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	return execute(ctx, e.dsn(superRole, "postgres"), statements...)
-}
-
-// execute runs statements, each on its own, on a connection of their own.
-func execute(ctx context.Context, dsn string, statements ...string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	for _, s := range statements {
-		if _, err := conn.Exec(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", s, err)
+	return onServer(e.dsn(superRole, "postgres"), func(ctx context.Context, conn *pgx.Conn) error {
+		for _, s := range statements {
+			if _, err := conn.Exec(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", s, err)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }

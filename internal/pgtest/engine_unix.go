@@ -3,13 +3,11 @@
 package pgtest
 
 import (
-	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -33,9 +31,8 @@ type engine struct {
 	port     int
 	password string
 	watch    *watchdog
-
-	cmd  *exec.Cmd     // nil while it is stopped
-	done chan struct{} // closed when cmd has ended
+	server   *process // nil while it is stopped
+	frozen   []int    // its processes that freeze stopped, without the first
 }
 
 // newEngine makes a server and starts it. conf adds to postgresql.conf.
@@ -44,7 +41,7 @@ func newEngine(conf map[string]string) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{bin: bin, password: rand.Text()}
+	e := &engine{bin: bin, password: password()}
 	if e.account, err = serverAccount(); err != nil {
 		return nil, err
 	}
@@ -52,44 +49,38 @@ func newEngine(conf map[string]string) (*engine, error) {
 		return nil, err
 	}
 	if e.watch, err = watchOver(e.dir, filepath.Join(e.data(), "postmaster.pid")); err != nil {
-		_ = os.RemoveAll(e.dir)
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(e.dir))
 	}
 	e.conf = map[string]string{
 		"listen_addresses":        "127.0.0.1",
 		"unix_socket_directories": e.dir,
-		"max_connections":         "300",
+		"max_connections":         "300", // tests of several packages run at a time
 		"fsync":                   "off",
 		"full_page_writes":        "off",
 		"shared_buffers":          "64MB",
 		// Not what anybody has by chance: code that leans on the server's zone shows.
 		"timezone":        "<+0545>-05:45",
 		"log_timezone":    "UTC",
-		"log_statement":   "none",
 		"log_line_prefix": "%m [%p] %d ",
 	}
 	maps.Copy(e.conf, conf)
 	if err := e.init(); err != nil {
-		e.close()
-		return nil, err
+		return nil, errors.Join(err, e.close())
 	}
 	return e, nil
 }
 
 func (e *engine) data() string { return filepath.Join(e.dir, "data") }
-func (e *engine) log() string  { return filepath.Join(e.dir, "log") }
 
 // init makes the files, starts the server and makes roles and a database.
 func (e *engine) init() error {
 	secret := filepath.Join(e.dir, "password")
-	if err := os.WriteFile(secret, []byte(e.password), 0o600); err != nil {
+	if err := e.account.write(secret, e.password); err != nil {
 		return err
 	}
-	if err := e.account.own(secret); err != nil {
-		return err
-	}
-	initdb := e.command("initdb", "--pgdata", e.data(), "--username", superRole, "--pwfile", secret,
-		"--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync")
+	initdb := e.account.command(e.dir, filepath.Join(e.bin, "initdb"), "--pgdata", e.data(),
+		"--username", superRole, "--pwfile", secret, "--auth", "scram-sha-256",
+		"--encoding", "UTF8", "--locale", "C", "--no-sync")
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb of %s: %w\n%s", e.bin, err, out)
 	}
@@ -102,18 +93,7 @@ func (e *engine) init() error {
 	)
 }
 
-// command is a program of PostgreSQL, run by the account, with no setting of
-// the environment that is meant for other servers.
-func (e *engine) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(e.bin, name), args...)
-	cmd.Dir = e.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=" + e.dir}
-	for _, name := range []string{"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"} {
-		if v, ok := os.LookupEnv(name); ok {
-			cmd.Env = append(cmd.Env, name+"="+v)
-		}
-	}
-	// A group of its own: what Ctrl-C in a terminal ends is the tests, first.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: e.account.credential()}
-	return cmd
+// close ends the server and removes its files.
+func (e *engine) close() error {
+	return errors.Join(e.stop(Immediate), os.RemoveAll(e.dir), e.watch.close())
 }

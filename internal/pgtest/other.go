@@ -2,7 +2,10 @@
 
 package pgtest
 
-import "errors"
+import (
+	"errors"
+	"testing"
+)
 
 const plainRole, superRole = "", ""
 
@@ -16,6 +19,21 @@ func newEngine(map[string]string) (*engine, error) {
 func (*engine) close() error                 { return nil }
 func (*engine) start() error                 { return nil }
 func (*engine) stop(Mode) error              { return nil }
+func (*engine) pid() int                     { return 0 }
+func (*engine) freeze() error                { return nil }
+func (*engine) thaw() error                  { return nil }
 func (*engine) exec(...string) error         { return nil }
 func (*engine) dsn(_, _ string) string       { return "" }
 func (*engine) socketDSN(_, _ string) string { return "" }
+
+// Bouncer fails the test: this system has no throwaway servers.
+func Bouncer(t testing.TB, dsn string) string {
+	t.Helper()
+	t.Fatal("PgBouncer is tested on Unix systems only")
+	return ""
+}
+
+// Run has no server to offer on this system.
+func Run(func(error), string, ...string) (int, error) {
+	return 1, errors.New("throwaway servers of PostgreSQL need a Unix system: name a server in " + Env)
+}

@@ -53,7 +53,7 @@ func DSN(t testing.TB) string {
 // fresh makes a database on a server.
 func fresh(t testing.TB, server string) string {
 	t.Helper()
-	name := "pgtest_" + strings.ToLower(rand.Text())
+	name := "pgtest_" + password()
 	if err := onServer(server, func(ctx context.Context, conn *pgx.Conn) error { return create(ctx, conn, name) }); err != nil {
 		t.Fatalf("make a database for the test: %v", err)
 	}
@@ -68,6 +68,9 @@ func fresh(t testing.TB, server string) string {
 	})
 	return withDatabase(server, name)
 }
+
+// password is hard to guess, and needs no quotes anywhere.
+func password() string { return strings.ToLower(rand.Text()) }
 
 // create makes an empty database with a collation that is not the order of bytes.
 func create(ctx context.Context, conn *pgx.Conn, name string) error {

@@ -2,6 +2,7 @@ package pgtest_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -33,6 +34,18 @@ func TestDSNGivesEmptyDatabases(t *testing.T) {
 	err = connect(t, pgtest.DSN(t)).QueryRow(t.Context(), `SELECT count(*) FROM pg_class WHERE relname = 'a'`).Scan(&tables)
 	if err != nil || tables != 0 {
 		t.Errorf("another database has %d tables named a, %v", tables, err)
+	}
+}
+
+// The pipe to the watchdog was garbage once, and the server ended in the middle
+// of the tests.
+func TestSharedServerOutlivesGarbageCollection(t *testing.T) {
+	db := pgtest.DSN(t)
+	runtime.GC()
+	runtime.GC() // what the first one finalizes
+	conn := connect(t, db)
+	if err := conn.Ping(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -79,3 +79,19 @@ func (s *Postgres) Exec(sql string) {
 	s.t.Helper()
 	s.must(s.e.exec(sql))
 }
+
+// PID is the process id of the server's first process, 0 while it is stopped.
+func (s *Postgres) PID() int { return s.e.pid() }
+
+// Freeze stops all processes of the server, as SIGSTOP does: connections stay
+// open, new ones are accepted, and nothing answers until Thaw.
+func (s *Postgres) Freeze() {
+	s.t.Helper()
+	s.must(s.e.freeze())
+}
+
+// Thaw ends Freeze.
+func (s *Postgres) Thaw() {
+	s.t.Helper()
+	s.must(s.e.thaw())
+}

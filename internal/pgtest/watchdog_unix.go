@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"sync"
 	"syscall"
 )
 
@@ -23,6 +24,7 @@ if [ -n "$pid" ]; then
 		sleep 0.1
 		i=$((i + 1))
 	done
+	kill -KILL "$pid"
 fi
 rm -rf "$1"
 `
@@ -48,8 +50,17 @@ func watchOver(dir, pidFile string) (*watchdog, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &watchdog{cmd, leash}, nil
+	w := &watchdog{cmd, leash}
+	held.Store(w, true)
+	return w, nil
 }
 
+// held are the watchdogs of this process: a leash that nothing refers to would
+// be collected, and closed, and the server would end.
+var held sync.Map
+
 // close lets the watchdog do its work, and waits.
-func (w *watchdog) close() error { return errors.Join(w.leash.Close(), w.cmd.Wait()) }
+func (w *watchdog) close() error {
+	held.Delete(w)
+	return errors.Join(w.leash.Close(), w.cmd.Wait())
+}
