@@ -36,14 +36,14 @@ func binDirs() []string {
 		}
 	}
 	for _, pattern := range []string{
-		"/usr/lib/postgresql/*/bin",             // Debian
-		"/usr/pgsql-*/bin",                      // the project's packages for Red Hat
-		"/usr/libexec/postgresql*",              // Alpine
-		"/opt/homebrew/opt/postgresql@*/bin",    // Homebrew on Apple silicon
-		"/usr/local/opt/postgresql@*/bin",       // Homebrew on Intel
-		"/usr/local/pgsql/bin",                  // built from source
-		"/opt/homebrew/bin",                     // linked by Homebrew
-		"/home/linuxbrew/.linuxbrew/opt/*/bin/", // Homebrew on Linux
+		"/usr/lib/postgresql/*/bin",          // Debian
+		"/usr/pgsql-*/bin",                   // the project's packages for Red Hat
+		"/usr/libexec/postgresql*",           // Alpine
+		"/opt/homebrew/opt/postgresql@*/bin", // Homebrew on Apple silicon
+		"/usr/local/opt/postgresql@*/bin",    // Homebrew on Intel
+		"/usr/local/pgsql/bin",               // built from source
+		"/opt/homebrew/bin",                  // linked by Homebrew
+		filepath.Join(os.Getenv("HOMEBREW_PREFIX"), "opt/postgresql@*/bin"), // Homebrew elsewhere
 	} {
 		dirs = append(dirs, newestFirst(pattern)...)
 	}
