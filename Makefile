@@ -29,7 +29,7 @@ say = @printf '\n== %s\n' '$(1)'
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 # The race detector brings checks of pointer arithmetic along. SQLite, turned from
 # C into Go, is nothing but that: it would spend two fifths of the tests' time.
@@ -40,7 +40,17 @@ test: ## run all tests, shuffled, under the race detector (PKGS=./limit/...)
 	$(call say,tests)
 	@race=$$(tools/race-flag); \
 	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
-	set -x; $(GO) test $$race $(NOCHECKPTR) -shuffle=on -timeout 15m $(PKGS)
+	tools/pgtest; \
+	set -x; exec bin/pgtest $(GO) test $$race $(NOCHECKPTR) -shuffle=on -timeout 15m $(PKGS)
+
+# Packages that talk to PostgreSQL, and its oldest and newest versions.
+PGPKGS ?= ./store/postgres/...
+MAJORS ?= 14 18
+
+.PHONY: test-majors
+test-majors: ## test on other versions of PostgreSQL, fetched by npm (MAJORS="14 15 16 17 18")
+	$(call say,tests on PostgreSQL $(MAJORS))
+	@tools/postgres-majors $(MAJORS) -- $(GO) test -count=1 -timeout 15m $(PGPKGS)
 
 .PHONY: lint lint-fmt lint-vet lint-static lint-rooms lint-tidy
 lint: lint-fmt lint-vet lint-static lint-rooms lint-tidy ## gofmt, vet, staticcheck, room rules, tidy go.mod files

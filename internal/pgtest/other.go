@@ -34,6 +34,6 @@ func Bouncer(t testing.TB, dsn string) string {
 }
 
 // Run has no server to offer on this system.
-func Run(func(error), string, ...string) (int, error) {
+func Run(string, ...string) (int, error) {
 	return 1, errors.New("throwaway servers of PostgreSQL need a Unix system: name a server in " + Env)
 }

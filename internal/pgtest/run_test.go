@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Stdout.WriteString(e.dsn(plainRole, "penstock") + " " + e.dir + "\n")
 		select {}
 	case "run": // a command that says what it got and ends when it is told to
-		code, err := Run(func(err error) { panic(err) }, "sh", "-c", `echo "$`+Env+`"; read answer; exit "$answer"`)
+		code, err := Run("sh", "-c", `echo "$`+Env+`"; read answer; exit "$answer"`)
 		if err != nil {
 			panic(err)
 		}

@@ -14,9 +14,9 @@ import (
 // Run runs a command with a server for all its tests: Env names it. The server
 // ends with the command. Signals go to the command, and Run waits for its end. code
 // is what the command exited with, 128 and the number if it was a signal. If Env
-// names a server already, that one is taken. Where no PostgreSQL is found, warn is
-// called and the command runs without: its tests say what they miss.
-func Run(warn func(error), program string, args ...string) (code int, err error) {
+// names a server already, that one is taken. Where no PostgreSQL is found, the command
+// runs without: its tests say what they miss.
+func Run(program string, args ...string) (code int, err error) {
 	cmd := exec.Command(program, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = os.Environ()
@@ -30,7 +30,6 @@ func Run(warn func(error), program string, args ...string) (code int, err error)
 		e, failed := newEngine(nil)
 		switch {
 		case errors.Is(failed, errNoServer):
-			warn(failed)
 		case failed != nil:
 			return 1, failed
 		default:

@@ -2,8 +2,8 @@
 //
 //	go run ./internal/pgtest/cmd go test ./...
 //
-// It exits with the command's exit code. Where no PostgreSQL is found it says so
-// and runs the command without: tests that need one fail then. With -missing it
+// It exits with the command's exit code. Where no PostgreSQL is found, the command
+// runs without: tests that need one fail then. With -missing it
 // prints the names of what is not found here of postgresql and pgbouncer, one a
 // line, and does nothing else.
 package main
@@ -27,7 +27,7 @@ func main() {
 		}
 		return
 	}
-	code, err := pgtest.Run(func(err error) { fmt.Fprintln(os.Stderr, err) }, args[0], args[1:]...)
+	code, err := pgtest.Run(args[0], args[1:]...)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "pgtest: %v\n", err)
 	}
