@@ -28,6 +28,8 @@ type Client struct {
 	kinds   map[string]*kindEntry
 	workers map[*worker]bool
 	closed  bool
+	closing chan struct{}  // closed by Close: Work is to stop
+	works   sync.WaitGroup // of Work under way
 
 	deskMu  sync.Mutex
 	permits *permitDesk // nil until the first Acquire
@@ -48,7 +50,7 @@ func newClient(ctx context.Context, st store.Store, cfg Config) (*Client, error)
 	cfg = cfg.resolved()
 	c := &Client{
 		st: st, cfg: cfg, log: cfg.Logger,
-		kinds: map[string]*kindEntry{}, workers: map[*worker]bool{},
+		kinds: map[string]*kindEntry{}, workers: map[*worker]bool{}, closing: make(chan struct{}),
 	}
 	c.specs.st = st
 	if err := c.readClock(ctx); err != nil {
@@ -76,8 +78,11 @@ func (c *Client) readClock(ctx context.Context) error {
 // Store is the store below, for what the client has no method for.
 func (c *Client) Store() store.Store { return c.st }
 
-// Close ends what the client keeps running for Acquire, and closes the store if
-// Open opened it. Let Work return first.
+// Close tells Work, where it is under way, to stop as the end of its context
+// does, and waits until it has returned: what handlers did is recorded. Then it
+// gives back the permits of Acquire, and closes the store if Open opened it. Do not
+// call it from a handler or a hook, which it would wait for. Closing again does
+// nothing.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	already := c.closed
@@ -86,6 +91,8 @@ func (c *Client) Close() error {
 	if already {
 		return nil
 	}
+	close(c.closing)
+	c.works.Wait()
 	c.deskMu.Lock()
 	c.permits.close()
 	c.deskMu.Unlock()

@@ -30,7 +30,7 @@ type Config struct {
 	// OnDead is called for each job that this process makes a dead letter, after
 	// that was stored. It runs apart from the worker's loops. A process that dies
 	// in between does not call it, so it is for telling people, not for keeping
-	// books.
+	// books. Its context ends after a minute, and at the end of Work after the grace.
 	OnDead func(ctx context.Context, job JobInfo)
 	// Middleware wraps every handler, the first one outermost.
 	Middleware []Middleware

@@ -58,6 +58,8 @@ type NewJob struct {
 	Ref  string
 	Hash string
 	Line int64
+
+	own bool // it is one of Penstock's, as a wish for a permit is
 }
 
 // An EnqueueOption sets something of a job to be enqueued.
@@ -174,7 +176,9 @@ func (e *EnqueueError) Unwrap() error { return e.Err }
 func (c *Client) Enqueue(ctx context.Context, kind string, payload any, opts ...EnqueueOption) (Enqueued, error) {
 	j := NewJob{Kind: kind, Payload: payload}
 	for _, o := range opts {
-		o.applyEnqueue(&j)
+		if o != nil {
+			o.applyEnqueue(&j)
+		}
 	}
 	done, err := c.EnqueueMany(ctx, []NewJob{j})
 	if err != nil {
@@ -232,6 +236,11 @@ func (c *Client) build(j *NewJob, now int64) (store.NewJob, error) {
 	}
 	if err := checkNew(j); err != nil {
 		return none, err
+	}
+	if !j.own {
+		if err := errors.Join(checkOwn("kind", j.Kind), checkOwn("queue", firstOf(j.Queue, k.Queue))); err != nil {
+			return none, err
+		}
 	}
 	payload, err := encode(j.Payload)
 	if err != nil {
@@ -322,6 +331,15 @@ func checkNew(j *NewJob) error {
 		}
 	}
 	return checkDraws(j.Limits)
+}
+
+// checkOwn refuses names that are Penstock's own: what bears them is treated
+// otherwise, as jobs that end with their process are.
+func checkOwn(what, name string) error {
+	if strings.HasPrefix(name, store.PrivateKind) {
+		return fmt.Errorf("%s %q: names that begin with %q are kept for Penstock itself: choose another one", what, name, store.PrivateKind)
+	}
+	return nil
 }
 
 // firstOf returns the first value that is not zero.

@@ -25,8 +25,9 @@ var (
 	// ErrStopped is the cause of a handler's context when its process stops
 	// before the handler was done. The job is run again, without an attempt spent.
 	ErrStopped = errors.New("the worker was told to stop")
-	// ErrNoJob: a function that needs a handler's context was called without one.
-	ErrNoJob = errors.New("the context is not that of a running job: pass on the context the handler was given")
+	// ErrNoJob: a function that needs a handler's context, or its job, was called
+	// without one.
+	ErrNoJob = errors.New("this is not a running job: pass on the context, and the job, that the handler was given")
 )
 
 // A RetryError asks for another attempt after Wait.
@@ -46,7 +47,8 @@ func (e *RetryError) Unwrap() error { return e.Err }
 // A PermanentError says that no further attempt can help.
 type PermanentError struct{ Err error }
 
-// Permanent makes the job a dead letter at once, for the reason "rejected".
+// Permanent makes the job a dead letter at once, for the reason "rejected", also if
+// err is nil.
 func Permanent(err error) error { return &PermanentError{Err: err} }
 
 func (e *PermanentError) Error() string { return text(e.Err, "failed for good") }

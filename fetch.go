@@ -70,15 +70,16 @@ func (w *worker) fetch(ctx context.Context) {
 				}
 				wait = max(wait, min(lookLeast<<min(idle, 10), lookMost))
 			}
-			// The instant may be that of another kind's job.
-			if w.o.Drain && took == 0 && (wait < 0 || wait > drainLook) {
-				again := w.drained(ctx)
-				if again == 0 {
-					return
-				}
-				if wait < 0 || wait > again {
-					wait = again
-				}
+		}
+		// Also without a place to ask for: a handler that never returns may have the
+		// last one. And the instant may be that of another kind's job.
+		if w.o.Drain && took == 0 && (wait < 0 || wait > drainLook) {
+			again := w.drained(ctx)
+			if again == 0 {
+				return
+			}
+			if wait < 0 || wait > again {
+				wait = again
 			}
 		}
 		if w.sleepFetch(ctx, watch, wait) {

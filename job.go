@@ -87,9 +87,11 @@ type RawJob = Job[[]byte]
 func (j *Job[T]) IdempotencyKey() string { return j.Options.IdempotencyKey }
 
 // SetResult keeps v, as JSON, with the job when this start ends it: done or
-// dead. A []byte or json.RawMessage is kept as it is. The last call wins.
+// dead. A []byte or json.RawMessage is kept as it is, up to 512 MiB. The last call
+// wins. A job that no worker handed out, as one made by a test, has no result to
+// set: ErrNoJob.
 func (j *Job[T]) SetResult(v any) error {
-	b, err := encode(v)
+	b, err := j.kept(v)
 	if err != nil {
 		return fmt.Errorf("result of a %q job: %w", j.Kind, err)
 	}
@@ -98,14 +100,31 @@ func (j *Job[T]) SetResult(v any) error {
 }
 
 // SetDetail keeps v, as JSON, with the event that this start leaves in the
-// job's history: a status, headers, the first bytes of an answer.
+// job's history: a status, headers, the first bytes of an answer. Its errors are
+// those of SetResult.
 func (j *Job[T]) SetDetail(v any) error {
-	b, err := encode(v)
+	b, err := j.kept(v)
 	if err != nil {
 		return fmt.Errorf("detail of a %q job: %w", j.Kind, err)
 	}
 	j.start.setDetail(b)
 	return nil
+}
+
+// maxKept bounds what a start may leave: a store takes no more than about a
+// billion bytes in a row, and an outcome that it never takes is a job without end.
+const maxKept = 512 << 20
+
+// kept returns the form in which v is stored with the job.
+func (j *Job[T]) kept(v any) ([]byte, error) {
+	if j.start == nil {
+		return nil, ErrNoJob
+	}
+	b, err := encode(v)
+	if err == nil && len(b) > maxKept {
+		err = fmt.Errorf("it has %d bytes, the most is %d: keep large data elsewhere, and here where it is", len(b), maxKept)
+	}
+	return b, err
 }
 
 // encode returns the stored form of a payload or a result.

@@ -155,12 +155,17 @@ func (c *Client) addKind(name string, k Kind, run HandlerFunc) error {
 	if name == "" {
 		return errors.New("a kind needs a name")
 	}
+	if err := errors.Join(checkOwn("kind", name), checkOwn("queue", k.Queue)); err != nil {
+		return err
+	}
 	if err := k.Validate(); err != nil {
 		return fmt.Errorf("kind %q: %w", name, err)
 	}
 	if run != nil {
 		for i := len(c.cfg.Middleware) - 1; i >= 0; i-- {
-			run = c.cfg.Middleware[i](run)
+			if run = c.cfg.Middleware[i](run); run == nil {
+				return fmt.Errorf("kind %q: middleware %d returned no handler: expected it to return the one it was given, or one that calls it", name, i)
+			}
 		}
 	}
 	c.mu.Lock()

@@ -33,7 +33,8 @@ func AtMostOnce() AtMostOnceOption { return AtMostOnceOption{} }
 
 // Once runs fn so that its effect happens once for the key, and returns its
 // result; a repeat gets the kept result and does not run fn. It must be called
-// with the context of a running job. The result is kept as JSON.
+// with the context of a running job. The result is kept as JSON; one that cannot
+// be is returned this once, and a repeat is dead (rejected) for want of it.
 //
 // Keys are shared by all jobs of the store: begin them with what they are
 // about, as "charge/order-17". While another start runs the same effect, Once
@@ -56,7 +57,12 @@ func Once[T any](ctx context.Context, key string, fn func(ctx context.Context) (
 	}
 	var o onceSettings
 	for _, opt := range opts {
-		opt.applyOnce(&o)
+		if opt != nil {
+			opt.applyOnce(&o)
+		}
+	}
+	if err := checkOwn("effect", key); err != nil {
+		return none, fmt.Errorf("once: %w", err)
 	}
 	var result T
 	kept, err := s.once(ctx, key, o.atMostOnce, func(ctx context.Context) ([]byte, error) {
@@ -64,10 +70,10 @@ func Once[T any](ctx context.Context, key string, fn func(ctx context.Context) (
 		if result, err = fn(ctx); err != nil {
 			return nil, err
 		}
-		b, err := json.Marshal(result)
+		b, err := resultOf(result)
 		if err != nil {
 			// The effect has happened: better no result kept than a repeat.
-			return nil, nil
+			s.w.log.Error("the effect happened, but its result cannot be kept: a job that meets it again is dead", "job", s.job.ID, "key", key, "error", err)
 		}
 		return b, nil
 	})
@@ -76,8 +82,24 @@ func Once[T any](ctx context.Context, key string, fn func(ctx context.Context) (
 		return none, err
 	case kept == nil:
 		return result, nil
+	case len(kept) == 0:
+		return none, Permanent(fmt.Errorf("once %q: the effect happened in an earlier start, but its result, a %T, could not be kept as JSON: have it return something that can", key, none))
 	}
 	return decodeKept[T](key, kept)
+}
+
+// resultOf is the kept form of an effect's result. A result's own methods are
+// code of the handler's: a panic in them must not have the effect repeated.
+func resultOf(result any) (b []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			b, err = nil, fmt.Errorf("writing it as JSON panicked: %v", v)
+		}
+	}()
+	if b, err = json.Marshal(result); err == nil && len(b) > maxKept {
+		return nil, fmt.Errorf("it has %d bytes, the most is %d", len(b), maxKept)
+	}
+	return b, err
 }
 
 // once is Once for bytes. It returns the kept result of an earlier run, or nil

@@ -69,7 +69,7 @@ func (c *Client) Acquire(ctx context.Context, draws ...Draw) (*Permit, error) {
 	}
 	key := NewIdempotencyKey()
 	grant := desk.expect(key)
-	done, err := c.EnqueueMany(ctx, []NewJob{{Kind: desk.kind.name, Queue: permitQueue, Payload: []byte(key), Limits: draws}})
+	done, err := c.EnqueueMany(ctx, []NewJob{{Kind: desk.kind.name, Queue: permitQueue, Payload: []byte(key), Limits: draws, own: true}})
 	if err != nil {
 		desk.forget(key)
 		return nil, fmt.Errorf("acquire: %w", bare(err))

@@ -89,9 +89,14 @@ func (w *worker) logEnd(e *End) {
 // a few run at a time.
 func (w *worker) tellDead(hook func(context.Context, JobInfo), id int64) {
 	defer w.hooks.Done()
-	w.hookRoom <- struct{}{}
+	select {
+	case w.hookRoom <- struct{}{}:
+	case <-w.telling.Done():
+		w.log.Error("OnDead was not called: the worker ended while earlier calls of it were under way", "job", id)
+		return
+	}
 	defer func() { <-w.hookRoom }()
-	ctx, cancel := context.WithTimeout(w.life, time.Minute)
+	ctx, cancel := context.WithTimeout(w.telling, time.Minute)
 	defer cancel()
 	job, err := w.st.Job(ctx, id)
 	if err != nil {
@@ -99,4 +104,30 @@ func (w *worker) tellDead(hook func(context.Context, JobInfo), id int64) {
 		return
 	}
 	w.guard("OnDead", func() { hook(ctx, job) })
+}
+
+// awaitHooks lets the calls of OnDead end: for as long as handlers get, and a
+// little longer once their context has ended. One that ignores that is left.
+func (w *worker) awaitHooks() {
+	ended := make(chan struct{})
+	go func() { w.hooks.Wait(); close(ended) }()
+	for _, patience := range []time.Duration{w.grace(), lastGrace} {
+		if within(ended, patience) {
+			return
+		}
+		w.stopTelling()
+	}
+	w.log.Error("OnDead ignores that its context has ended: the worker ends without it", "calls", len(w.hookRoom))
+}
+
+// within says whether done is closed before d has passed.
+func within(done <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
 }

@@ -65,6 +65,13 @@ func (t watchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// CloseIdleConnections has http.Client.CloseIdleConnections reach the transport below.
+func (t watchedTransport) CloseIdleConnections() {
+	if below, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		below.CloseIdleConnections()
+	}
+}
+
 // lastCall notes the failure of a call, or that it was well ("").
 func (s *start) lastCall(failure string) {
 	s.mu.Lock()

@@ -104,9 +104,9 @@ func (o WorkOptions) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Work runs jobs until ctx ends, and then returns nil: it starts nothing new,
-// gives back what has not begun, waits for the handlers for up to Grace, and
-// stores their outcomes. Handlers that take longer are cancelled (ErrStopped),
+// Work runs jobs until ctx ends, or the client is closed, and then returns nil: it
+// starts nothing new, gives back what has not begun, waits for the handlers for up
+// to Grace, and stores their outcomes. Handlers that take longer are cancelled (ErrStopped),
 // and their jobs run again without an attempt spent.
 //
 // Work stands outages of the store and goes on when it is back. It returns an

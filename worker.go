@@ -32,6 +32,9 @@ type worker struct {
 	handlers context.Context // of handlers
 	stopAll  context.CancelCauseFunc
 
+	telling     context.Context // of OnDead
+	stopTelling context.CancelFunc
+
 	fin      *finisher
 	trouble  trouble
 	wake     chan struct{}
@@ -74,6 +77,7 @@ func (c *Client) newWorker(ctx context.Context, o WorkOptions, kinds []string) *
 	// Values of ctx reach handlers, its end does not: that is what Grace is for.
 	base := context.WithoutCancel(ctx)
 	w.life, w.end = context.WithCancel(base)
+	w.telling, w.stopTelling = context.WithCancel(w.life)
 	w.handlers, w.stopAll = context.WithCancelCause(base)
 	return w
 }
@@ -116,20 +120,19 @@ func (w *worker) run(ctx context.Context) error {
 	return nil
 }
 
-// begin makes the worker known.
+// begin makes the worker known, to the client first: a closed one has no workers.
 func (w *worker) begin(ctx context.Context) error {
 	w.beat = time.Now()
-	if err := w.st.Register(ctx, w.describe(w.id)); err != nil {
-		w.end()
-		w.stopAll(nil)
-		return fmt.Errorf("register: %w", err)
+	err := store.ErrClosed
+	if w.c.addWorker(w) {
+		if err = w.st.Register(ctx, w.describe(w.id)); err == nil {
+			return nil
+		}
+		w.c.dropWorker(w)
 	}
-	if !w.c.addWorker(w) {
-		w.end()
-		w.stopAll(nil)
-		return store.ErrClosed
-	}
-	return nil
+	w.end()
+	w.stopAll(nil)
+	return fmt.Errorf("register: %w", err)
 }
 
 func (w *worker) work(ctx context.Context) error {
@@ -141,8 +144,13 @@ func (w *worker) work(ctx context.Context) error {
 	fetching, stopFetch := context.WithCancel(ctx)
 	defer stopFetch()
 	go w.fetch(fetching)
+	var closing <-chan struct{}
+	if !w.private { // handlers that are ending may still need permits
+		closing = w.c.closing
+	}
 	select {
 	case <-ctx.Done():
+	case <-closing:
 	case <-w.o.StopNow:
 	case <-w.fetched: // drained
 	}
@@ -188,7 +196,7 @@ func (w *worker) shutDown() error {
 	flush, cancel := context.WithTimeout(w.life, max(w.grace(), lastGrace))
 	defer cancel()
 	err := w.fin.flush(flush)
-	w.hooks.Wait()
+	w.awaitHooks()
 	w.mu.Lock()
 	id := w.id
 	w.mu.Unlock()
@@ -230,6 +238,9 @@ func (c *Client) addWorker(w *worker) bool {
 		return false
 	}
 	c.workers[w] = true
+	if !w.private {
+		c.works.Add(1)
+	}
 	return true
 }
 
@@ -237,4 +248,7 @@ func (c *Client) dropWorker(w *worker) {
 	c.mu.Lock()
 	delete(c.workers, w)
 	c.mu.Unlock()
+	if !w.private {
+		c.works.Done()
+	}
 }
