@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/dispatch"
+	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/memory"
 )
@@ -63,7 +65,10 @@ type Result struct {
 }
 
 // Run enqueues a job of a kind that c has a handler for, has it started once,
-// now, and returns what became of it. Other jobs of c are not started.
+// now, and returns what became of it. Other jobs of c are not started. It fails the
+// test if the job is refused, was there already (by its unique key), or cannot start:
+// the kind has no handler, or a limit or its queue is paused without an end. For a
+// limit that is used up, or a Delay, it waits.
 func Run(tb testing.TB, c *penstock.Client, kind string, payload any, opts ...penstock.EnqueueOption) Result {
 	tb.Helper()
 	// A run of its own keeps other jobs out.
@@ -71,6 +76,9 @@ func Run(tb testing.TB, c *penstock.Client, kind string, payload any, opts ...pe
 	e, err := c.Enqueue(tb.Context(), kind, payload, append(opts, penstock.InRun(run, "", "", 0))...)
 	if err != nil {
 		tb.Fatalf("penstocktest: %v", err)
+	}
+	if !e.New {
+		tb.Fatalf("penstocktest: no job was enqueued: job %d, which is %s, has the unique key", e.ID, e.State)
 	}
 	ctx, stop := context.WithCancel(tb.Context())
 	defer stop()
@@ -88,15 +96,28 @@ func Run(tb testing.TB, c *penstock.Client, kind string, payload any, opts ...pe
 			}
 		}})
 	}()
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	before := "" // what held it at the last look: a worker that has just begun may not be known yet
 	var end *penstock.End
-	select {
-	case end = <-ends:
-		err = <-ended
-	case err = <-ended:
+	for end == nil {
 		select {
-		case end = <-ends: // both came at once
-		default:
-			tb.Fatalf("penstocktest: the job of kind %q was not started: %v", kind, err)
+		case end = <-ends:
+			err = <-ended
+		case err = <-ended:
+			select {
+			case end = <-ends: // both came at once
+			default:
+				tb.Fatalf("penstocktest: the job of kind %q was not started: %v", kind, err)
+			}
+		case <-look.C:
+			why := stuck(ctx, c, e.ID)
+			if why != "" && why == before {
+				stop()
+				<-ended
+				tb.Fatalf("penstocktest: the job of kind %q will not be started: %s", kind, why)
+			}
+			before = why
 		}
 	}
 	if err != nil {
@@ -114,7 +135,27 @@ func Run(tb testing.TB, c *penstock.Client, kind string, payload any, opts ...pe
 	return r
 }
 
-// Drain runs the jobs of c until none is left, waiting or running.
+// stuck says what keeps a job from its start that no time ends; "": nothing.
+func stuck(ctx context.Context, c *penstock.Client, id int64) string {
+	waits, err := c.Store().Why(ctx, id)
+	if err != nil {
+		return "" // it ended
+	}
+	for _, w := range waits {
+		switch w.Cause {
+		case dispatch.CauseNoWorker, dispatch.CauseQueue:
+			return w.Text
+		case dispatch.CauseLimit:
+			if w.Until == limit.Never && w.Why != limit.Full {
+				return w.Text
+			}
+		}
+	}
+	return ""
+}
+
+// Drain runs the jobs of c until none is left, waiting or running. A job that
+// nothing will ever start, as under a limit that is paused, is waited for.
 func Drain(tb testing.TB, c *penstock.Client) {
 	tb.Helper()
 	if err := c.Work(tb.Context(), penstock.WorkOptions{Drain: true}); err != nil {

@@ -3,6 +3,9 @@ package penstocktest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,4 +82,61 @@ func TestDrainAndEnqueued(t *testing.T) {
 			t.Errorf("payload %+v", got)
 		}
 	})
+}
+
+// refusing is a testing.TB that notes why Run failed the test, and ends the goroutine as
+// a test's own does.
+type refusing struct {
+	testing.TB
+	said string
+}
+
+func (r *refusing) Fatalf(format string, args ...any) {
+	r.said = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// TestRunFailsWhatCannotStart: Run waited for ever for a job that was there before,
+// that nobody handles, or whose limit or queue is paused.
+func TestRunFailsWhatCannotStart(t *testing.T) {
+	for want, run := range map[string]func(tb testing.TB, c *penstock.Client){
+		"no job was enqueued: job 1, which is waiting, has the unique key": func(tb testing.TB, c *penstock.Client) {
+			if _, err := c.Enqueue(tb.Context(), "ship", order{ID: 1}, penstock.Unique("a"), penstock.Delay(time.Hour)); err != nil {
+				tb.Error(err)
+			}
+			penstocktest.Run(tb, c, "ship", order{ID: 1}, penstock.Unique("a"))
+		},
+		"no live worker runs its kind": func(tb testing.TB, c *penstock.Client) {
+			penstocktest.Run(tb, c, "shop", order{ID: 1})
+		},
+		"limit api (1/m): paused": func(tb testing.TB, c *penstock.Client) {
+			if err := c.PauseLimit(tb.Context(), "api", time.Time{}, "test"); err != nil {
+				tb.Error(err)
+			}
+			penstocktest.Run(tb, c, "ship", order{ID: 1})
+		},
+		"its queue is paused: test": func(tb testing.TB, c *penstock.Client) {
+			if err := c.Store().PauseQueue(tb.Context(), "default", "test"); err != nil {
+				tb.Error(err)
+			}
+			penstocktest.Run(tb, c, "ship", order{ID: 1})
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tb := &refusing{TB: t}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				run(tb, client(t))
+			}()
+			select {
+			case <-ended:
+			case <-time.After(time.Minute):
+				t.Fatalf("Run waits, expected %q", want)
+			}
+			if !strings.Contains(tb.said, want) {
+				t.Errorf("said %q, expected %q", tb.said, want)
+			}
+		})
+	}
 }
