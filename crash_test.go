@@ -11,6 +11,7 @@ import (
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/memory"
+	"github.com/penstockhq/penstock/store/storetest"
 )
 
 // TestA1_DelayedJobsSurviveRestarts: jobs for a later time sat in a worker's
@@ -413,6 +414,39 @@ func TestDeclaredDead(t *testing.T) {
 		if err := c.Health(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// A worker that was declared dead, and cannot take on a new identity because the
+// store is down, still ends when it is told to.
+func TestStopWhileDeclaredDead(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		st := storetest.Faulty(memory.New(memory.Options{}), func(c storetest.Call) storetest.Fault {
+			switch {
+			case c.Verb == "Claim":
+				return storetest.Fault{Before: store.ErrUnknownWorker}
+			case c.Verb == "Register" && c.N > 1:
+				return storetest.Fault{Before: storetest.ErrFault}
+			}
+			return storetest.Fault{}
+		})
+		c := clientOver(t, st, penstock.Config{})
+		handle(t, c, "call", penstock.Kind{}, func(context.Context, *penstock.Job[int]) error { return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Work(ctx, penstock.WorkOptions{}) }()
+		pass(time.Second)
+		if st.Calls("Register") < 3 {
+			t.Errorf("%d calls of Register: the worker was not declared dead", st.Calls("Register"))
+		}
+		cancel()
+		pass(time.Minute)
+		select {
+		case <-ended:
+		default:
+			t.Error("Work does not end while the worker tries to take on a new identity")
+		}
+		st.SetPlan(nil)
 	})
 }
 

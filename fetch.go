@@ -37,6 +37,7 @@ func (w *worker) fetch(ctx context.Context) {
 	watch := w.st.Watch(ctx)
 	idle := 0 // claims in a row that took nothing and said to ask again at once
 	for ctx.Err() == nil {
+		w.answerSignals(watch)
 		next := limit.Never
 		w.setShort(true)
 		took, asked := 0, w.toAsk()
@@ -108,6 +109,19 @@ func (w *worker) sleepFetch(ctx context.Context, watch <-chan struct{}, d time.D
 	return false
 }
 
+// answerSignals takes the signals that are there: the claim that comes next sees
+// all that they tell of.
+func (w *worker) answerSignals(watch <-chan struct{}) {
+	select {
+	case <-w.wake:
+	default:
+	}
+	select {
+	case <-watch:
+	default:
+	}
+}
+
 func (w *worker) soonMore() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +165,7 @@ func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
 			return res, nil
 		}
 		if errors.Is(err, store.ErrUnknownWorker) {
-			w.reregister(r.Worker)
+			w.reregister(ctx, r.Worker)
 			return res, err
 		}
 		if w.trouble.set("claim", err) {

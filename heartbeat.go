@@ -46,7 +46,7 @@ func (w *worker) heartbeat(ctx context.Context) {
 			alarm.Reset(w.leaseLeft())
 			w.reconcile(leases, began)
 		case errors.Is(err, store.ErrUnknownWorker):
-			w.reregister(id)
+			w.reregister(ctx, id)
 			alarm.Reset(w.leaseLeft())
 		case ctx.Err() == nil:
 			w.mu.Lock()
@@ -124,8 +124,8 @@ func (w *worker) reconcile(leases []store.Lease, asked time.Time) {
 }
 
 // reregister takes on a new identity after the old one was declared dead. All
-// that was held under the old one is somebody else's now.
-func (w *worker) reregister(old string) {
+// that was held under the old one is somebody else's now. It tries until ctx ends.
+func (w *worker) reregister(ctx context.Context, old string) {
 	w.mu.Lock()
 	if w.id != old {
 		w.mu.Unlock()
@@ -146,7 +146,7 @@ func (w *worker) reregister(old string) {
 	}
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		began := time.Now()
-		err := w.st.Register(w.life, w.describe(id))
+		err := w.st.Register(ctx, w.describe(id))
 		if err == nil {
 			w.mu.Lock()
 			w.id, w.beat = id, began
@@ -156,7 +156,7 @@ func (w *worker) reregister(old string) {
 			return
 		}
 		w.trouble.set("register", err)
-		if sleep(w.life, wait) != nil {
+		if sleep(ctx, wait) != nil {
 			return
 		}
 	}
