@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -71,6 +72,7 @@ func (a *apis) handle(in *incarnation) error {
 func (a *apis) run(ctx context.Context, in *incarnation, j *penstock.Job[Payload]) error {
 	a.handlers.Add(1)
 	defer a.handlers.Done()
+	a.w.apart(in.name, "start", strconv.FormatInt(j.ID, 10)) // those with one slot begin in one instant
 	late := false
 	if alive, stood := in.pass(); !alive {
 		return errDead
@@ -184,7 +186,7 @@ func (a *apis) call(ctx context.Context, in *incarnation, j *penstock.Job[Payloa
 		share /= 3 // nearly always well
 	}
 	refused := func(wait time.Duration) error {
-		if err := a.wait(ctx, in, lag); err != nil {
+		if err := a.wait(ctx, in, key, lag); err != nil {
 			return penstock.NotSent(err)
 		}
 		return penstock.RateLimited(wait)
@@ -195,19 +197,19 @@ func (a *apis) call(ctx context.Context, in *incarnation, j *penstock.Job[Payloa
 	case share > 0.90:
 		return refused(0)
 	case broken || share > 0.84: // it never got there
-		if err := a.wait(ctx, in, lag); err != nil {
+		if err := a.wait(ctx, in, key, lag); err != nil {
 			return err
 		}
 		return errAPI
 	case share > 0.80: // it was done, and the answer was lost
 		a.happens(j, key)
-		_ = a.wait(ctx, in, lag)
+		_ = a.wait(ctx, in, key, lag)
 		return errAPI
 	case share > 0.77: // it never answers, done or not
 		if dice.IntN(2) == 0 {
 			a.happens(j, key)
 		}
-		return a.wait(ctx, in, time.Hour)
+		return a.wait(ctx, in, key, time.Hour)
 	case share > 0.75:
 		return penstock.Permanent(errors.New("400 this will never do"))
 	case share > 0.74 && j.Kind == plain:
@@ -220,12 +222,12 @@ func (a *apis) call(ctx context.Context, in *incarnation, j *penstock.Job[Payloa
 		return nil
 	}
 	a.happens(j, key)
-	return a.wait(ctx, in, lag)
+	return a.wait(ctx, in, key, lag)
 }
 
 // wait is the time an answer takes. A process that stands still gets it later,
 // a dead one never.
-func (a *apis) wait(ctx context.Context, in *incarnation, d time.Duration) error {
+func (a *apis) wait(ctx context.Context, in *incarnation, key string, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	var err error
@@ -233,6 +235,7 @@ func (a *apis) wait(ctx context.Context, in *incarnation, d time.Duration) error
 	case <-t.C:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
+		a.w.apart(in.name, "cut off", key) // many may be in one instant
 	case <-in.dead:
 		return errDead
 	}

@@ -41,47 +41,94 @@ var _ store.Store = (*line)(nil)
 
 func newLine(w *world, in *incarnation) *line {
 	l := &line{w: w, in: in, names: map[string]string{}}
-	l.Store = storetest.Faulty(w.st, l.fate)
+	l.Store = storetest.Faulty(slow{w.st, l}, l.fate)
 	return l
 }
 
-// free are the calls that take no time: small reads made all the time.
-var free = map[string]bool{"Rescue": true, "Cancels": true, "Sweep": true, "Limit": true}
+// slow is the store at the end of the way for calls about an effect, which take
+// a time that depends on it: those of jobs begun in one instant would else come
+// in one instant, too.
+type slow struct {
+	store.Store
+	l *line
+}
+
+func (s slow) BeginEffect(ctx context.Context, key string, job, token int64, takeOver bool) (store.Effect, error) {
+	s.l.travel(key, "begin")
+	return s.Store.BeginEffect(ctx, key, job, token, takeOver)
+}
+
+func (s slow) FinishEffect(ctx context.Context, key string, job, token int64, result []byte) error {
+	s.l.travel(key, "finish")
+	return s.Store.FinishEffect(ctx, key, job, token, result)
+}
+
+func (s slow) ClearEffect(ctx context.Context, key string, job, token int64) error {
+	s.l.travel(key, "clear")
+	return s.Store.ClearEffect(ctx, key, job, token)
+}
+
+// quick are the calls that take next to no time on the way out, and free those
+// that take none: small reads made all the time, and those that slow sees to.
+var (
+	quick = map[string]bool{"Rescue": true, "Cancels": true, "Sweep": true}
+	free  = map[string]bool{"Limit": true, "BeginEffect": true, "FinishEffect": true, "ClearEffect": true}
+)
+
+// travel is the way out or back of a call, which the seed, the present
+// millisecond and the names decide.
+func (l *line) travel(names ...string) {
+	d := l.w.die(names...)
+	pause(d.between(50*time.Microsecond, time.Millisecond))
+}
+
+// apart takes next to no time, but as much as nothing else: what begins in one
+// instant, in any order, goes on in instants of its own.
+func (w *world) apart(names ...string) {
+	d := w.die(names...)
+	pause(d.between(1, 20*time.Microsecond))
+}
 
 // fate decides what a call meets.
 func (l *line) fate(c storetest.Call) storetest.Fault {
-	dice := l.w.diceNow(l.in.name + c.Verb)
 	if alive, _ := l.in.pass(); !alive {
 		return storetest.Fault{Before: errDead}
 	}
 	var f storetest.Fault
-	wx := l.in.p.w.shop.weatherAt(l.in.p)
-	switch r := dice.Float64(); {
-	case r < wx.before:
-		f.Before = errDown
-	case r < wx.before+wx.after:
-		f.After = errDown
+	wx := l.w.shop.weatherAt(l.in.p)
+	if wx.before > 0 || wx.after > 0 {
+		d := l.w.die(l.in.name, c.Verb, "fate")
+		switch r := d.share(); {
+		case r < wx.before:
+			f.Before = errDown
+		case r < wx.before+wx.after:
+			f.After = errDown
+		}
 	}
-	trouble := func() { l.in.trouble.Store(l.w.log.now()) }
 	if f.Before != nil || f.After != nil {
-		trouble()
+		l.in.trouble.Store(l.w.log.now())
 	}
 	f.Hold = func() {
 		if wx.hang {
 			<-wx.over
-			trouble()
+			l.in.trouble.Store(l.w.log.now())
 		}
-		if !free[c.Verb] {
-			pause(between(dice, 50*time.Microsecond, time.Millisecond))
+		switch {
+		case quick[c.Verb]:
+			l.w.apart(l.in.name, c.Verb)
+		case !free[c.Verb]:
+			l.travel(l.in.name, c.Verb)
 		}
 	}
 	return f
 }
 
 // reply is the way back: the process may stand still, or be dead, by now.
-func (l *line) reply(verb string, err error) error {
-	dice := l.w.diceNow(l.in.name + verb + "reply")
-	pause(between(dice, 50*time.Microsecond, time.Millisecond))
+func (l *line) reply(verb string, err error) error { return l.replyAbout("", verb, err) }
+
+// replyAbout is the way back of a call about one of many things.
+func (l *line) replyAbout(what, verb string, err error) error {
+	l.travel(l.in.name, what, verb, "reply")
 	if alive, _ := l.in.pass(); !alive {
 		return errDead
 	}
@@ -233,12 +280,12 @@ func (l *line) Jobs(ctx context.Context, f store.Filter) ([]store.Job, error) {
 
 func (l *line) BeginEffect(ctx context.Context, key string, job, token int64, takeOver bool) (store.Effect, error) {
 	e, err := l.Store.BeginEffect(ctx, key, job, token, takeOver)
-	if err = l.reply("BeginEffect", err); err != nil {
+	if err = l.replyAbout(key, "BeginEffect", err); err != nil {
 		return store.Effect{}, err
 	}
 	return e, nil
 }
 
 func (l *line) FinishEffect(ctx context.Context, key string, job, token int64, result []byte) error {
-	return l.reply("FinishEffect", l.Store.FinishEffect(ctx, key, job, token, result))
+	return l.replyAbout(key, "FinishEffect", l.Store.FinishEffect(ctx, key, job, token, result))
 }

@@ -71,7 +71,10 @@ func (p *process) boot() {
 func (in *incarnation) run(ctx context.Context, o penstock.WorkOptions) error {
 	w := in.p.w
 	line := newLine(w, in)
-	random := func() float64 { return w.diceNow(in.name + " jitter").Float64() }
+	random := func() float64 {
+		d := w.die(in.name, "jitter")
+		return d.share()
+	}
 	for {
 		err := in.connect(line, random)
 		if err == nil {

@@ -69,7 +69,7 @@ func (d *witness) Append(ctx context.Context, fn func(engine.Tx) error) error {
 // View plants bugs that read, too.
 func (d *witness) View(ctx context.Context, fn func(engine.Tx) error) error {
 	how, _ := ctx.Value(doingKey{}).(*doing)
-	if how == nil {
+	if how == nil || d.w.opt.Plant == NoPlant {
 		return d.DB.View(ctx, fn)
 	}
 	return d.DB.View(ctx, func(tx engine.Tx) error { return fn(d.w.planted(&witnessTx{Tx: tx, d: d, how: how})) })

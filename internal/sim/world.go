@@ -98,10 +98,38 @@ func (w *world) dice(name string, n ...int64) *rand.Rand {
 	return rand.New(rand.NewPCG(w.seed, h))
 }
 
-// diceNow returns random numbers that depend on the present instant, too, and on
-// nothing else: whether something happened once more before does not matter.
-func (w *world) diceNow(name string) *rand.Rand {
-	return w.dice(name, int64(time.Since(w.log.began).Milliseconds()))
+// die is a source of a few random numbers that costs nothing to make.
+type die uint64
+
+// die returns random numbers that depend on the seed, the names and the present
+// millisecond, and on nothing else: whether something happened once more before
+// does not matter.
+func (w *world) die(names ...string) die {
+	h := uint64(14695981039346656037) // FNV-1a
+	for _, name := range names {
+		for i := range len(name) {
+			h = (h ^ uint64(name[i])) * 1099511628211
+		}
+		h = (h ^ 0xff) * 1099511628211
+	}
+	return die(h ^ w.seed<<32 ^ w.seed>>32 ^ uint64(time.Since(w.log.began).Milliseconds())*0xd6e8feb86659fd93)
+}
+
+// next is one step of SplitMix64.
+func (d *die) next() uint64 {
+	*d += 0x9e3779b97f4a7c15
+	z := uint64(*d)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// share returns a number from 0 up to, but not, 1.
+func (d *die) share() float64 { return float64(d.next()>>11) / (1 << 53) }
+
+// between returns a random duration from lo up to hi.
+func (d *die) between(lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(d.next()%uint64(hi-lo+1))
 }
 
 // play is the story: troubles for a while, then a calm in which all that is left
@@ -183,9 +211,7 @@ const (
 
 // pause lets virtual time go by.
 func pause(d time.Duration) {
-	if d > 0 {
-		<-time.After(d)
-	}
+	time.Sleep(d)
 }
 
 // pauseFor does it until ctx ends.

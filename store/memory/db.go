@@ -8,6 +8,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ type DB struct {
 	closed bool // under lock
 
 	mu       sync.Mutex // guards watchers
-	watchers map[chan struct{}]bool
+	watchers []chan struct{} // in the order in which they came
 }
 
 // New returns an empty store.
@@ -68,7 +69,7 @@ func NewDB(o Options) *DB {
 	if o.Pause == nil {
 		o.Pause = func(string) {}
 	}
-	db := &DB{opt: o, lock: make(chan struct{}, 1), rows: newRows(), watchers: make(map[chan struct{}]bool)}
+	db := &DB{opt: o, lock: make(chan struct{}, 1), rows: newRows()}
 	db.lock <- struct{}{}
 	return db
 }
@@ -155,9 +156,13 @@ func (db *DB) acquire(ctx context.Context) error {
 		return err
 	}
 	select {
-	case <-db.lock:
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-db.lock: // nearly always, and cheaper to ask alone
+	default:
+		select {
+		case <-db.lock:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	if db.closed {
 		db.release()
@@ -181,12 +186,12 @@ func (db *DB) Alive(w store.Worker) engine.Liveness {
 func (db *DB) Watch(ctx context.Context) <-chan struct{} {
 	ch := make(chan struct{}, 1)
 	db.mu.Lock()
-	db.watchers[ch] = true
+	db.watchers = append(db.watchers, ch)
 	db.mu.Unlock()
 	context.AfterFunc(ctx, func() {
 		db.mu.Lock()
 		defer db.mu.Unlock()
-		delete(db.watchers, ch)
+		db.watchers = slices.DeleteFunc(db.watchers, func(c chan struct{}) bool { return c == ch })
 	})
 	return ch
 }
@@ -194,7 +199,7 @@ func (db *DB) Watch(ctx context.Context) <-chan struct{} {
 func (db *DB) signal() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	for ch := range db.watchers {
+	for _, ch := range db.watchers {
 		select {
 		case ch <- struct{}{}:
 		default: // it has not yet looked at the last one
