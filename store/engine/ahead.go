@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/penstockhq/penstock/store"
+
 // Ahead lists reads that are about to come: of each method's name, its arguments.
 // A zero field stands for no read.
 type Ahead struct {
@@ -14,16 +16,19 @@ type Ahead struct {
 	ReadyMost int
 	Heads     []HeadAsk // Heads of each, due at HeadsAt
 	HeadsAt   int64
+	FreeMost  int      // heads of lanes without limits in all, but one of each at least
 	FirstDue  []int64  // FirstDue of each lane
 	Next      *NextAsk // NextSleeper and NextGate
 
-	Jobs   []int64   // Job of each
-	Lanes  []int64   // Lanes, each by itself or together
-	Gates  []GateKey // Gate of each
-	Limits []string  // LimitState of each, LimitRow of it and of its pattern
-	Unique []string  // UniqueHolder of each
-	Run    string    // Call of each of the Refs
-	Refs   []string
+	NewJobs  int             // AddJobs
+	NewLanes []store.LaneKey // FindLane
+	Jobs     []int64         // Job of each
+	Lanes    []int64         // Lanes, each by itself or together
+	Gates    []GateKey       // Gate of each
+	Limits   []string        // LimitState of each, LimitRow of it and of its pattern
+	Unique   []string        // UniqueHolder of each
+	Run      string          // Call of each of the Refs
+	Refs     []string
 }
 
 // BandAsk are the arguments of Bands.
@@ -51,6 +56,7 @@ type GateKey struct {
 type HeadAsk struct {
 	Lane int64
 	N    int
+	Free bool // the lane draws on no limit
 }
 
 // NextAsk asks for NextSleeper(Bands) and NextGate(Bands, After).

@@ -353,9 +353,9 @@ func (c *claim) seeLimit(name string) error {
 func (c *claim) seeHeads() error {
 	asks := make([]HeadAsk, len(c.picture.Lanes))
 	for i, l := range c.picture.Lanes {
-		asks[i] = HeadAsk{l.ID, dispatch.Wants(&c.picture, l, 0)}
+		asks[i] = HeadAsk{l.ID, dispatch.Wants(&c.picture, l, 0), len(l.Draws) == 0}
 	}
-	if err := c.tx.Ahead(Ahead{Heads: asks, HeadsAt: c.now}); err != nil {
+	if err := c.tx.Ahead(Ahead{Heads: asks, HeadsAt: c.now, FreeMost: c.r.Places + c.r.Prefetch}); err != nil {
 		return err
 	}
 	taken := 0

@@ -128,13 +128,22 @@ func (c *claim) gate(band int64, name string) (*Gate, error) {
 
 // answer fills in the claimed jobs with what a worker needs to run them.
 func (c *claim) answer(jobs []*Job) error {
-	vs, err := views(c.tx, jobs, true)
+	vs, err := views(c.tx, jobs, false)
 	if err != nil {
 		return err
 	}
-	c.res.Jobs = make([]store.Claimed, len(vs))
+	out := make([]store.Claimed, len(vs))
+	ids := make([]int64, len(vs))
 	for i, v := range vs {
-		c.res.Jobs[i] = store.Claimed{Job: v, Charges: jobs[i].Charges}
+		out[i], ids[i] = store.Claimed{Job: v, Charges: jobs[i].Charges}, v.ID
 	}
-	return nil
+	c.res.Jobs = out
+	return c.tx.BodiesLater(ids, func(bodies []Body) error {
+		for i, b := range bodies {
+			if err := setBody(&out[i].Job, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -48,21 +48,23 @@ func (s *Store) Close() error { return s.db.Close() }
 // DB returns what the store stands on.
 func (s *Store) DB() DB { return s.db }
 
-// view puts a job, its lane and its body together for a caller. The body may be
-// the zero value.
-func view(j *Job, l Lane, b Body) (store.Job, error) {
-	opts, err := store.DecodeOptions(b.Options)
-	if err != nil {
-		return store.Job{}, err
-	}
+// view puts a job and its lane together for a caller.
+func view(j *Job, l Lane) store.Job {
 	return store.Job{
 		ID: j.ID, LaneKey: laneKey(l), State: j.State, At: j.At, EnqueuedAt: j.EnqueuedAt, ExpiresAt: j.ExpiresAt,
-		Options: opts, Unique: j.Unique, Ref: j.Ref, Payload: b.Payload,
+		Unique: j.Unique, Ref: j.Ref,
 		Attempts: j.Attempts, Starts: j.Starts, Throttles: j.Throttles, Losses: j.Losses,
 		RefusedRun: j.RefusedRun, RefusedAt: j.RefusedAt, ThrottledAt: j.ThrottledAt, ThrottleSum: j.ThrottleSum,
 		Cancel: j.Cancel, Worker: j.Worker, Token: j.Token, Slot: j.Slot, LeasedAt: j.LeaseAt,
 		FinishedAt: j.FinishedAt, Reason: j.Reason, Error: j.Error, Result: j.Result,
-	}, nil
+	}
+}
+
+// setBody adds what was written once with the job.
+func setBody(j *store.Job, b Body) (err error) {
+	j.Payload = b.Payload
+	j.Options, err = store.DecodeOptions(b.Options)
+	return err
 }
 
 // views does it for many jobs, reading lanes and, if asked, bodies.
@@ -87,7 +89,8 @@ func views(tx Tx, jobs []*Job, bodies bool) ([]store.Job, error) {
 	}
 	out := make([]store.Job, len(jobs))
 	for i, j := range jobs {
-		if out[i], err = view(j, rows[j.Lane], bs[i]); err != nil {
+		out[i] = view(j, rows[j.Lane])
+		if err := setBody(&out[i], bs[i]); err != nil {
 			return nil, err
 		}
 		if !bodies {

@@ -40,6 +40,11 @@ func (s *Store) Insert(ctx context.Context, jobs []store.NewJob) (out []store.In
 
 // Insert writes all jobs or none within a transaction, which may be the user's own.
 func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
+	for i := range jobs {
+		if err := checkJob(&jobs[i]); err != nil {
+			return nil, &store.InsertError{Index: i, Err: err}
+		}
+	}
 	if err := tx.Ahead(aheadOf(jobs)); err != nil {
 		return nil, err
 	}
@@ -49,6 +54,11 @@ func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
 	}
 	in := &inserter{tx: tx, now: now, limits: newLimits(tx), lanes: map[string]*laneUse{},
 		pending: map[string]bool{}, out: make([]store.Inserted, len(jobs))}
+	if tx.Overlaps() {
+		if err := in.lanesAhead(jobs); err != nil {
+			return nil, err
+		}
+	}
 	for i := range jobs {
 		if err := in.add(i, &jobs[i]); err != nil {
 			return nil, &store.InsertError{Index: i, Err: err}
@@ -59,7 +69,8 @@ func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
 
 // aheadOf lists what inserting the jobs reads.
 func aheadOf(jobs []store.NewJob) (a Ahead) {
-	var last []dispatch.Draw
+	a.NewJobs = len(jobs)
+	var last *store.LaneKey
 	for i := range jobs {
 		n := &jobs[i]
 		if n.Unique != "" {
@@ -68,15 +79,56 @@ func aheadOf(jobs []store.NewJob) (a Ahead) {
 		if n.Ref != "" && (a.Run == "" || a.Run == n.Run) {
 			a.Run, a.Refs = n.Run, append(a.Refs, n.Ref)
 		}
-		if slices.Equal(last, n.Draws) {
+		if last != nil && sameKey(last, &n.LaneKey) { // the jobs of a batch mostly are alike
 			continue
 		}
-		last = n.Draws
+		last = &n.LaneKey
 		for _, d := range n.Draws {
 			a.Limits = append(a.Limits, d.Limit)
 		}
 	}
 	return a
+}
+
+// lanesAhead names the lanes of those jobs that will be written. They are made in a
+// transaction of their own, so nothing must be left to refuse.
+func (in *inserter) lanesAhead(jobs []store.NewJob) error {
+	var a Ahead
+	seen := make(map[string]bool)
+	for i := range jobs {
+		n := &jobs[i]
+		if n.Ref != "" {
+			if key := "r" + n.Run + "\x00" + n.Ref; seen[key] {
+				continue
+			} else {
+				seen[key] = true
+			}
+			if _, taken, err := in.tx.Call(n.Run, n.Ref); err != nil {
+				return err
+			} else if taken {
+				continue
+			}
+		}
+		if n.Unique != "" && !n.Replace {
+			if seen["u"+n.Unique] {
+				continue
+			}
+			seen["u"+n.Unique] = true
+			if _, taken, err := in.tx.UniqueHolder(n.Unique); err != nil {
+				return err
+			} else if taken {
+				continue
+			}
+		}
+		if len(a.NewLanes) > 0 && sameKey(&a.NewLanes[len(a.NewLanes)-1], &n.LaneKey) {
+			continue
+		}
+		if err := in.checkLimits(n); err != nil {
+			return &store.InsertError{Index: i, Err: err}
+		}
+		a.NewLanes = append(a.NewLanes, n.LaneKey)
+	}
+	return in.tx.Ahead(a)
 }
 
 // inserter gathers the rows of one Insert. Rows are written at the end in one
@@ -107,9 +159,6 @@ type laneUse struct {
 }
 
 func (in *inserter) add(i int, n *store.NewJob) error {
-	if err := checkJob(n); err != nil {
-		return err
-	}
 	if n.Ref != "" {
 		if err := in.settlePending("r" + n.Run + "\x00" + n.Ref); err != nil {
 			return err
@@ -231,10 +280,10 @@ func (in *inserter) succeed(before, j *Job) error {
 const awaitsEnd = Held
 
 func (in *inserter) lane(n *store.NewJob) (*laneUse, error) {
-	if in.last != nil && sameKey(in.lastKey, &n.LaneKey) { // the jobs of a batch mostly are alike
+	if in.last != nil && sameKey(in.lastKey, &n.LaneKey) {
 		return in.last, nil
 	}
-	key := keyText(&n.LaneKey)
+	key := KeyText(&n.LaneKey)
 	use, ok := in.lanes[key]
 	if !ok {
 		var err error
@@ -247,24 +296,32 @@ func (in *inserter) lane(n *store.NewJob) (*laneUse, error) {
 	return use, nil
 }
 
-// newLane checks the limits that jobs of the lane draw on, and finds the lane.
-func (in *inserter) newLane(n *store.NewJob) (*laneUse, error) {
+// checkLimits checks the limits that a job draws on.
+func (in *inserter) checkLimits(n *store.NewJob) error {
 	for i, d := range n.Draws {
 		l, err := in.limits.get(d.Limit)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !l.Known {
-			return nil, unknownLimit(in.tx, d.Limit)
+			return unknownLimit(in.tx, d.Limit)
 		}
 		if err := l.Spec.CheckCost(d.Cost); err != nil {
-			return nil, fmt.Errorf("limit %q: %w", d.Limit, err)
+			return fmt.Errorf("limit %q: %w", d.Limit, err)
 		}
 		for _, other := range n.Draws[:i] {
 			if other.Limit == d.Limit {
-				return nil, fmt.Errorf("limit %q is named twice: name it once, with the sum as its cost", d.Limit)
+				return fmt.Errorf("limit %q is named twice: name it once, with the sum as its cost", d.Limit)
 			}
 		}
+	}
+	return nil
+}
+
+// newLane checks the limits that jobs of the lane draw on, and finds the lane.
+func (in *inserter) newLane(n *store.NewJob) (*laneUse, error) {
+	if err := in.checkLimits(n); err != nil {
+		return nil, err
 	}
 	lane, err := findLane(in.tx, n.LaneKey)
 	if err != nil {
@@ -307,8 +364,8 @@ func (in *inserter) write() error {
 	return nil
 }
 
-// keyText joins a lane's parts unambiguously: each with its length before it.
-func keyText(k *store.LaneKey) string {
+// KeyText joins a lane's parts unambiguously: each with its length before it.
+func KeyText(k *store.LaneKey) string {
 	b := make([]byte, 0, 128)
 	part := func(s string) {
 		b = strconv.AppendInt(b, int64(len(s)), 10)

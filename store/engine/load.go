@@ -34,6 +34,9 @@ func (s *Store) Release(ctx context.Context, load string) error {
 
 // DropLoads removes what was staged for the run and never released.
 func (s *Store) DropLoads(ctx context.Context, run string) (int, error) {
+	if err := s.catchUp(ctx); err != nil {
+		return 0, err
+	}
 	total := 0
 	for {
 		n := 0

@@ -21,6 +21,9 @@ const (
 
 // Lines counts the due jobs in line at each limit.
 func (s *Store) Lines(ctx context.Context) (out map[string]int64, err error) {
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
 	err = s.db.View(ctx, func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {

@@ -268,6 +268,9 @@ type Tx interface {
 	CancelsOf(worker string) ([]int64, error)
 	// Bodies returns the bodies by job id, order as ids, zero for missing ones.
 	Bodies(ids []int64) ([]Body, error)
+	// BodiesLater calls then with the bodies as Bodies returns them, at once or, where
+	// that is faster, after the commit.
+	BodiesLater(ids []int64, then func([]Body) error) error
 	// SaveBody replaces a body.
 	SaveBody(id int64, b Body) error
 	// UniqueHolder returns the waiting or running job that has the unique key.

@@ -1,5 +1,7 @@
 package engine
 
+import "context"
+
 // Wake announces that a job due at At was put into a lane.
 type Wake struct {
 	Lane Lane // its id and its key: ID, Band without id, Group, Draws
@@ -12,18 +14,20 @@ type Wake struct {
 // next claim, which is alone, brings the lane up to date.
 type Wakes interface {
 	// Overlaps reports whether others may overlap this transaction. FindLane then
-	// returns the lane's id and key, and its state means nothing.
+	// returns the lane's id and key; its state means nothing.
 	Overlaps() bool
 	// AddWake appends an announcement.
 	AddWake(w Wake) error
 	// TakeWakes removes up to n announcements and returns them, those of one lane
 	// as one with the earliest At, and whether more may be left.
 	TakeWakes(n int) (wakes []Wake, more bool, err error)
+	// RestoreLane makes the lane with this id an empty one, and makes it if it is not there.
+	RestoreLane(l Lane) (Lane, error)
 	// Announced reports whether there is an announcement for the lane; 0: for any.
 	Announced(lane int64) (bool, error)
 }
 
-// NoWakes is for stores whose write transactions never overlap.
+// NoWakes is for stores on this machine, whose write transactions never overlap.
 type NoWakes struct{}
 
 // Overlaps is false.
@@ -37,6 +41,9 @@ func (NoWakes) TakeWakes(int) ([]Wake, bool, error) { return nil, false, nil }
 
 // Announced finds none.
 func (NoWakes) Announced(int64) (bool, error) { return false, nil }
+
+// RestoreLane is never called.
+func (NoWakes) RestoreLane(l Lane) (Lane, error) { return l, nil }
 
 // Ahead does nothing.
 func (NoWakes) Ahead(Ahead) error { return nil }
@@ -70,7 +77,7 @@ func takeWakes(tx Tx, now int64) (any, more bool, err error) {
 	gates := make([]GateKey, 0, len(lanes))
 	for i := range lanes {
 		if lanes[i].ID == 0 || lanes[i].State == LaneRetired { // removed, or about to be, before the job was to be seen
-			if lanes[i], err = findLane(tx, laneKey(wakes[i].Lane)); err != nil {
+			if lanes[i], err = tx.RestoreLane(wakes[i].Lane); err != nil {
 				return true, more, err
 			}
 		}
@@ -85,4 +92,25 @@ func takeWakes(tx Tx, now int64) (any, more bool, err error) {
 		}
 	}
 	return true, more, nil
+}
+
+// catchUp brings all lanes up to date with what was announced, for those who look
+// at lanes.
+func (s *Store) catchUp(ctx context.Context) error {
+	announced := false
+	err := s.db.View(ctx, func(tx Tx) (err error) {
+		announced, err = tx.Announced(0)
+		return err
+	})
+	for more := announced; more && err == nil; {
+		err = s.db.Update(ctx, func(tx Tx) error {
+			now, err := tx.Now()
+			if err != nil {
+				return err
+			}
+			_, more, err = takeWakes(tx, now)
+			return err
+		})
+	}
+	return err
 }

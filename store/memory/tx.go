@@ -199,3 +199,15 @@ func (t *tx) Notify() error {
 	t.wake = true
 	return nil
 }
+
+// BodiesLater reads them at once: they are near.
+func (t *tx) BodiesLater(ids []int64, then func([]engine.Body) error) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	bodies, err := t.Bodies(ids)
+	if err != nil {
+		return err
+	}
+	return then(bodies)
+}

@@ -102,6 +102,8 @@ func (t lostWakes) SaveLane(l engine.Lane) error {
 	return t.Tx.SaveLane(l)
 }
 
+func (lostWakes) AddWake(engine.Wake) error { return nil }
+
 func testSweepFindsKept(e *env) {
 	w := e.worker("w")
 	for want := range int64(3) {

@@ -253,6 +253,11 @@ func (tw *twins) insert() {
 	}
 	tw.both(fmt.Sprintf("insert %d into %+v", len(jobs), jobs[0].LaneKey), func(i int, s store.Store) string {
 		got, err := s.Insert(tw.ctx, jobs)
+		// Whoever looks at lines brings lanes up to date with what was announced: until
+		// then a lane's share of service counts from another moment than the model's.
+		if _, err := s.Lines(tw.ctx); err != nil {
+			tw.Fatal(err)
+		}
 		out := kindOf(err)
 		for _, g := range got {
 			if g.Verdict == store.Created {

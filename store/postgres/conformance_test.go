@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/penstockhq/penstock/internal/pgtest"
+	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/engine"
+	"github.com/penstockhq/penstock/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	storetest.Run(t, storetest.Factory{Open: func(t testing.TB, o storetest.Options) storetest.Handle {
+		in := inSchema(t, dsn)
+		return storetest.Handle{Store: o.NewEngine(open(t, in, Options{Now: o.Now})), Another: func(t testing.TB) store.Store {
+			s := engine.New(open(t, in, Options{Now: o.Now}))
+			t.Cleanup(func() { _ = s.Close() })
+			return s
+		}}
+	}})
+}
+
+func open(t testing.TB, dsn string, o Options) *db {
+	t.Helper()
+	d, err := openDB(context.Background(), dsn, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var tables = sync.OnceValue(func() string {
+	b, err := os.ReadFile("schema/0001_tables.up.sql")
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+})
+
+// inSchema makes a schema of the test's own and returns a DSN that leads to it.
+func inSchema(t testing.TB, dsn string) string {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	name := fmt.Sprintf("p%016x", rand.Uint64())
+	if _, err := conn.Exec(ctx, "CREATE SCHEMA "+name+"; SET search_path = "+name+";"+tables()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(ctx, dsn)
+		if err == nil {
+			_, err = conn.Exec(ctx, "DROP SCHEMA "+name+" CASCADE")
+			_ = conn.Close(ctx)
+		}
+		if err != nil {
+			t.Errorf("drop the schema: %v", err)
+		}
+	})
+	sep := "?"
+	if strings.Contains(dsn, "?") {
+		sep = "&"
+	}
+	return dsn + sep + "schema=" + name
+}

@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/engine"
+)
+
+// How long a transaction may take before it is given up: a connection that went
+// dead answers nothing and says nothing.
+const (
+	updateWithin = 10 * time.Second
+	appendWithin = 30 * time.Second // it may wait for a unique key that a caller's open transaction has
+	viewWithin   = 60 * time.Second // people ask for counts of millions
+)
+
+// conflicts is how often a transaction is run again that met another one.
+const conflicts = 20
+
+// db is engine.DB on a schema of a server.
+type db struct {
+	writers *pgxpool.Pool // for transactions that are alone
+	others  *pgxpool.Pool
+	schema  string
+	lock    int64        // of the transactions that are alone
+	clock   func() int64 // nil: the server's
+	lanes   *laneBook
+	hub     *hub
+
+	turn   chan struct{} // seats of this process's transactions that would be alone
+	texts  sync.Map      // statements with the schema's name in place
+	closed sync.Once
+	done   chan struct{}
+}
+
+var _ engine.DB = (*db)(nil)
+
+// The settings of a transaction hold for it alone, so they work behind a pooler
+// too. The planner must take the indexes whatever it believes of the tables: the
+// statistics of one that was empty an hour ago would have it sort a backlog.
+const setUp = `set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
+
+const (
+	beginAlone  = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
+	beginAdding = beginAlone
+	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
+
+	// A process that is stopped in the middle loses its transaction soon, and with it
+	// what others wait for.
+	setUpAlone = `SELECT ` + setUp + `, set_config('lock_timeout', '5s', true), set_config('idle_in_transaction_session_timeout', '700ms', true),
+		pg_advisory_xact_lock($1)::text, ` + nowOnServer
+	setUpAdding = `SELECT set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '700ms', true), ` + nowOnServer
+	setUpView   = `SELECT ` + setUp + `, set_config('idle_in_transaction_session_timeout', '10s', true), ` + nowOnServer
+)
+
+// begin returns a transaction that has not begun yet.
+func (d *db) begin(ctx context.Context, m mode) (*tx, *session) {
+	t := &tx{ctx: ctx, mode: m, clock: d.clock, lanesOf: d.lanes}
+	s := &session{pool: d.others, name: d.text}
+	last := func(columns int) func(scan) error {
+		return func(sc scan) error {
+			into := make([]any, columns)
+			into[columns-1] = &t.now
+			return sc(into...)
+		}
+	}
+	switch m {
+	case alone:
+		s.pool = d.writers
+		s.first = []statement{{sql: beginAlone}, {sql: setUpAlone, args: []any{d.lock}, each: last(10)}}
+	case adding:
+		s.first = []statement{{sql: beginAdding}, {sql: setUpAdding, each: last(3)}}
+	case view:
+		s.first = []statement{{sql: beginView}, {sql: setUpView, each: last(8)}}
+	}
+	t.link = s
+	return t, s
+}
+
+func (d *db) Update(ctx context.Context, fn func(engine.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, updateWithin)
+	defer cancel()
+	// Here they wait in the order in which they came, and hold no connection.
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-d.done:
+		return store.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return d.again(ctx, alone, fn)
+}
+
+func (d *db) Append(ctx context.Context, fn func(engine.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, appendWithin)
+	defer cancel()
+	return d.again(ctx, adding, fn)
+}
+
+func (d *db) View(ctx context.Context, fn func(engine.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, viewWithin)
+	defer cancel()
+	return d.again(ctx, view, fn)
+}
+
+// again runs a transaction until it meets no other.
+func (d *db) again(ctx context.Context, m mode, fn func(engine.Tx) error) error {
+	for try := 1; ; try++ {
+		err := d.run(ctx, m, fn)
+		if !errors.Is(err, errConflict) || try == conflicts {
+			return err
+		}
+		select {
+		case <-time.After(time.Duration(rand.Int64N(int64(try) * int64(time.Millisecond)))):
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// run runs a transaction once.
+func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err error) {
+	select {
+	case <-d.done:
+		return store.ErrClosed
+	default:
+	}
+	t, s := d.begin(ctx, m)
+	defer func() {
+		s.end(err)
+		if s.done && t.told {
+			d.hub.tell()
+		}
+	}()
+	if err := fn(t); err != nil {
+		return err
+	}
+	if m == view {
+		return nil // end rolls it back, which gives the snapshot up as well
+	}
+	if err := s.commit(ctx, t.waiting(), t.after); err != nil {
+		return err
+	}
+	for _, then := range t.then {
+		if err := then(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Alive knows nothing at first hand: processes are on other machines.
+func (d *db) Alive(store.Worker) engine.Liveness { return engine.Unknown }
+
+func (d *db) Watch(ctx context.Context) <-chan struct{} { return d.hub.watch(ctx) }
+
+// Close waits for transactions under way.
+func (d *db) Close() error {
+	d.closed.Do(func() {
+		close(d.done)
+		d.hub.close()
+		d.writers.Close()
+		d.others.Close()
+	})
+	return nil
+}
+
+// text puts the schema's name into a statement.
+func (d *db) text(sql string) string {
+	if d.schema == DefaultSchema {
+		return sql
+	}
+	if s, ok := d.texts.Load(sql); ok {
+		return s.(string)
+	}
+	s := strings.ReplaceAll(sql, DefaultSchema+".", quote(d.schema)+".")
+	d.texts.Store(sql, s)
+	return s
+}
+
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// statement is one SQL statement on its way to the server.
+type statement struct {
+	sql  string
+	args []any
+	each func(scan) error // called for every row of its result; nil: there is none, or it does not matter
+	ran  func()           // called when it has run
+}
+
+// scan reads the columns of the present row.
+type scan func(into ...any) error
+
+// link carries statements to the server, within one transaction.
+type link interface {
+	// send runs the statements in order, in one round trip where the link can.
+	send(ctx context.Context, s []statement) error
+}
+
+// session is a transaction of the store's own. It takes a connection and begins
+// when the first statements are sent, in the same round trip.
+type session struct {
+	pool  *pgxpool.Pool
+	first []statement // BEGIN and what belongs to it
+	name  func(string) string
+	conn  *pgxpool.Conn
+	done  bool // committed
+}
+
+func (s *session) send(ctx context.Context, list []statement) error {
+	if s.conn == nil {
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return translate(err)
+		}
+		s.conn = conn
+		list = append(append(make([]statement, 0, len(s.first)+len(list)), s.first...), list...)
+	}
+	return translate(sendBatch(ctx, s.conn.Conn(), list, s.name))
+}
+
+// commit sends what is left, the COMMIT, and what is to be read behind it.
+func (s *session) commit(ctx context.Context, rest, behind []statement) error {
+	if s.conn == nil && len(rest) == 0 && len(behind) == 0 {
+		return nil // nothing was asked, and so nothing begun
+	}
+	commit := statement{sql: `COMMIT`, ran: func() { s.done = true }}
+	return s.send(ctx, append(append(rest, commit), behind...))
+}
+
+// rollbackWithin bounds how long a rollback may take: a connection that does not
+// answer is closed, which rolls back as well.
+const rollbackWithin = 2 * time.Second
+
+// end gives the connection back, after rolling back what was not committed.
+func (s *session) end(failed error) {
+	if s.conn == nil {
+		return
+	}
+	conn := s.conn
+	s.conn = nil
+	if !s.done && !conn.Conn().IsClosed() {
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackWithin)
+		defer cancel()
+		if _, err := conn.Exec(ctx, `ROLLBACK`); err != nil {
+			_ = conn.Conn().Close(ctx) // the rollback's error is of no use to the caller, who has another
+		}
+	}
+	if errors.Is(failed, errStale) {
+		// The server this connection leads to takes no writes: dial anew, it may
+		// lead to another one then.
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackWithin)
+		defer cancel()
+		_ = conn.Conn().Close(ctx)
+		s.pool.Reset()
+	}
+	conn.Release()
+}
+
+// sender is what pgx's connections and transactions have in common.
+type sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+func sendBatch(ctx context.Context, conn sender, list []statement, name func(string) string) (err error) {
+	b := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(list))}
+	for _, s := range list {
+		b.Queue(name(s.sql), s.args...)
+	}
+	res := conn.SendBatch(ctx, b)
+	defer func() {
+		if e := res.Close(); err == nil {
+			err = e
+		}
+	}()
+	for _, s := range list {
+		rows, err := res.Query()
+		if err != nil {
+			return err
+		}
+		if err := readRows(rows, s.each); err != nil {
+			return err
+		}
+		if s.ran != nil {
+			s.ran()
+		}
+	}
+	return nil
+}
+
+func readRows(rows pgx.Rows, each func(scan) error) error {
+	defer rows.Close()
+	for rows.Next() {
+		if each == nil {
+			continue
+		}
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	rows.Close()
+	return rows.Err()
+}

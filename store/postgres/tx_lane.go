@@ -1,0 +1,327 @@
+package postgres
+
+import (
+	"slices"
+
+	"github.com/penstockhq/penstock/dispatch"
+	"github.com/penstockhq/penstock/limit"
+	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/engine"
+)
+
+// A lane is read together with its band.
+const (
+	bandColumns = `b.id, b.queue, b.kind, b.priority, b.run, b.load, b.suspect`
+	laneColumns = `l.id, l.grp, l.draws, l.state, l.next_at, l.gate, l.vtime, ` + bandColumns
+	sqlLanesOf  = `SELECT ` + laneColumns + ` FROM penstock.lane l JOIN penstock.band b ON b.id = l.band`
+)
+
+func readLane(s scan) (l engine.Lane, err error) {
+	var draws string
+	var state int16
+	b := &l.Band
+	if err := s(&l.ID, &l.Group, &draws, &state, &l.NextAt, &l.Gate, &l.VTime,
+		&b.ID, &b.Queue, &b.Kind, &b.Priority, &b.Run, &b.Load, &b.Suspect); err != nil {
+		return l, err
+	}
+	l.State = engine.LaneState(state)
+	l.Draws, err = decodeDraws(draws)
+	return l, err
+}
+
+// lanes is a query for lanes, which it also keeps.
+func (t *tx) lanes(into *[]engine.Lane, sql string, args ...any) statement {
+	return statement{sql: sql, args: args, each: func(s scan) error {
+		l, err := readLane(s)
+		if err != nil {
+			return err
+		}
+		*into = append(*into, l)
+		put(&t.kept.lanes, l.ID, l)
+		return nil
+	}}
+}
+
+func (t *tx) listLanes(sql string, args ...any) (lanes []engine.Lane, err error) {
+	err = t.ask([]statement{t.lanes(&lanes, sql, args...)})
+	return lanes, err
+}
+
+// FindLane looks the lane up by the hash of its key. In a transaction that others
+// overlap, the lane was made before or is made now, in another transaction that
+// commits at once, so that those who look see jobs together with their lanes; a
+// lane is nothing to roll back.
+func (t *tx) FindLane(key store.LaneKey) (engine.Lane, error) {
+	if t.mode == adding {
+		name := engine.KeyText(&key)
+		if t.newLanes[name] == 0 {
+			if err := t.findNewLanes([]store.LaneKey{key}); err != nil {
+				return engine.Lane{}, err
+			}
+		}
+		return laneOf(t.newLanes[name], key), nil
+	}
+	l, err := t.findLanes([]store.LaneKey{key})
+	return l[0], err
+}
+
+// findNewLanes learns the ids of lanes that new jobs go to.
+func (t *tx) findNewLanes(keys []store.LaneKey) error {
+	ids, err := t.lanesOf.find(t.ctx, keys)
+	for name, id := range ids {
+		put(&t.newLanes, name, id)
+	}
+	return err
+}
+
+// laneOf is an empty lane with the key, without its band's id.
+func laneOf(id int64, key store.LaneKey) engine.Lane {
+	l := engine.Lane{ID: id, Group: key.Group, Draws: append([]dispatch.Draw(nil), key.Draws...),
+		Band: engine.Band{Queue: key.Queue, Kind: key.Kind, Priority: key.Priority, Run: key.Run, Load: key.Load, Suspect: key.Suspect}}
+	if len(key.Draws) > 0 {
+		l.Gate = key.Draws[0].Limit
+	}
+	return l
+}
+
+// findLanes returns the lanes of the keys, and makes those that are not there.
+func (t *tx) findLanes(keys []store.LaneKey) ([]engine.Lane, error) {
+	lanes := make([]engine.Lane, len(keys))
+	hashes := make([]int64, len(keys))
+	for i, key := range keys {
+		hashes[i] = hashLane(key)
+	}
+	var there []engine.Lane
+	if err := t.ask([]statement{t.lanes(&there, sqlLanesOf+` WHERE l.key = ANY ($1::bigint[]) ORDER BY b.id, l.id`, hashes)}); err != nil {
+		return lanes, err
+	}
+	for i, key := range keys {
+		want := laneOf(0, key)
+		for _, l := range there {
+			if sameLane(l, want) {
+				lanes[i] = l
+				break
+			}
+		}
+		if lanes[i].ID != 0 {
+			continue
+		}
+		l, err := t.makeLane(want, hashes[i])
+		if err != nil {
+			return lanes, err
+		}
+		lanes[i], there = l, append(there, l)
+	}
+	return lanes, nil
+}
+
+// sameLane reports whether the keys are the same: the hash alone does not tell.
+func sameLane(a, b engine.Lane) bool {
+	band := a.Band
+	band.ID = b.Band.ID
+	return band == b.Band && a.Group == b.Group && slices.Equal(a.Draws, b.Draws)
+}
+
+// makeLane writes a new lane; ID 0: with the next id.
+func (t *tx) makeLane(l engine.Lane, hash int64) (_ engine.Lane, err error) {
+	if l.Band.ID, err = t.findBand(l.Band); err != nil {
+		return l, err
+	}
+	id := any(l.ID)
+	if l.ID == 0 {
+		id = nil
+	}
+	_, err = t.one(`INSERT INTO penstock.lane (id, key, band, grp, draws, state, next_at, gate, vtime)
+		VALUES (coalesce($1::bigint, nextval('penstock.lane_id')), $2, $3, $4, $5, 0, 0, $6, 0) RETURNING id`,
+		func(s scan) error { return s(&l.ID) }, id, hash, l.Band.ID, l.Group, encodeDraws(l.Draws), l.Gate)
+	put(&t.kept.lanes, l.ID, l)
+	return l, err
+}
+
+// RestoreLane writes a lane that was removed before a job that was put into it was
+// to be seen, with the id that the job names.
+func (t *tx) RestoreLane(l engine.Lane) (engine.Lane, error) {
+	there, err := t.Lanes([]int64{l.ID})
+	if err != nil {
+		return l, err
+	}
+	if there[0].ID == 0 {
+		key := store.LaneKey{Queue: l.Band.Queue, Kind: l.Band.Kind, Priority: l.Band.Priority, Run: l.Band.Run, Load: l.Band.Load,
+			Suspect: l.Band.Suspect, Group: l.Group, Draws: l.Draws}
+		return t.makeLane(laneOf(l.ID, key), hashLane(key))
+	}
+	there[0].State = engine.LaneEmpty
+	return there[0], t.SaveLane(there[0])
+}
+
+// findBand returns the id of the oldest band with the key, and makes one if there is none.
+func (t *tx) findBand(b engine.Band) (id int64, err error) {
+	args := []any{b.Load, b.Kind, b.Run, b.Queue, b.Priority, b.Suspect}
+	found, err := t.one(`SELECT id FROM penstock.band WHERE load = $1 AND kind = $2 AND run = $3 AND queue = $4 AND priority = $5 AND suspect = $6
+		ORDER BY id LIMIT 1`, func(s scan) error { return s(&id) }, args...)
+	if err != nil || found {
+		return id, err
+	}
+	t.kept.moved()
+	_, err = t.one(`INSERT INTO penstock.band (load, kind, run, queue, priority, suspect) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`,
+		func(s scan) error { return s(&id) }, args...)
+	return id, err
+}
+
+// Lanes leaves missing ones zero.
+func (t *tx) Lanes(ids []int64) ([]engine.Lane, error) {
+	if missing := unknown(ids, t.kept.lanes); len(missing) > 0 {
+		if err := t.ask([]statement{t.lanesByID(missing)}); err != nil {
+			return nil, err
+		}
+	}
+	lanes := make([]engine.Lane, len(ids))
+	for i, id := range ids {
+		lanes[i] = t.kept.lanes[id]
+		lanes[i].Draws = append([]dispatch.Draw(nil), lanes[i].Draws...)
+	}
+	return lanes, nil
+}
+
+func (t *tx) lanesByID(ids []int64) statement {
+	return t.lanes(new([]engine.Lane), sqlLanesByID, ids)
+}
+
+const sqlLanesByID = sqlLanesOf + ` WHERE l.id = ANY($1::bigint[])`
+
+func (t *tx) SaveLane(l engine.Lane) error {
+	put(&t.kept.lanes, l.ID, l)
+	put(&t.dirty.lanes, l.ID, l)
+	t.kept.moved()
+	return nil
+}
+
+func (t *tx) flushLanes(lanes []engine.Lane) {
+	n := len(lanes)
+	ids, states, next := make([]int64, n), make([]int16, n), make([]int64, n)
+	gates, vtimes := make([]string, n), make([]int64, n)
+	for i, l := range lanes {
+		ids[i], states[i], next[i], gates[i], vtimes[i] = l.ID, int16(l.State), l.NextAt, l.Gate, l.VTime
+	}
+	_ = t.write(`UPDATE penstock.lane l SET state = u.state, next_at = u.next_at, gate = u.gate, vtime = u.vtime
+		FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::text[], $5::bigint[]) u (id, state, next_at, gate, vtime)
+		WHERE l.id = u.id`, ids, states, next, gates, vtimes)
+}
+
+func (t *tx) SleepingLanes(at int64, n int) ([]engine.Lane, error) {
+	if lanes, ok := take(&t.kept.sleepers); ok {
+		due := lanes[:0]
+		for _, l := range lanes {
+			if l.NextAt <= at { // the server's clock went on since Now
+				due = append(due, l)
+			}
+		}
+		return due[:min(n, len(due))], nil
+	}
+	return t.listLanes(sqlSleepingLanes, at, n)
+}
+
+const (
+	sqlSleepingLanes = sqlLanesOf + ` WHERE l.state = 2 AND l.next_at <= $1 ORDER BY l.next_at, l.id LIMIT $2`
+	sqlSleepingNow   = sqlLanesOf + ` WHERE l.state = 2 AND l.next_at <= (SELECT ` + nowOnServer + `) ORDER BY l.next_at, l.id LIMIT $1`
+)
+
+func (t *tx) NextSleeper(bands []int64) (at int64, err error) {
+	if at, ok := take(&t.kept.sleeper); ok {
+		return at, nil
+	}
+	q := earliest(&at, `SELECT min(next_at) FROM penstock.lane WHERE state = 2`)
+	if bands != nil {
+		q = earliest(&at, sqlNextSleeperOf, bands)
+	}
+	return at, t.ask([]statement{q})
+}
+
+// earliest is a query for one instant, limit.Never if there is none.
+func earliest(into *int64, sql string, args ...any) statement {
+	*into = limit.Never
+	return statement{sql: sql, args: args, each: func(s scan) error {
+		var at *int64
+		err := s(&at)
+		if at != nil {
+			*into = *at
+		}
+		return err
+	}}
+}
+
+const sqlNextSleeperOf = `SELECT min(f.next_at) FROM unnest($1::bigint[]) e (band) CROSS JOIN LATERAL
+	(SELECT l.next_at FROM penstock.lane l WHERE l.band = e.band AND l.state = 2 ORDER BY l.next_at LIMIT 1) f`
+
+func (t *tx) ReadyLanes(band int64, limit string, n int) ([]engine.Lane, error) {
+	if p, ok := pick(t.kept.lined, engine.GateKey{Band: band, Limit: limit}); ok {
+		if lanes, ok := p.first(n); ok {
+			return lanes, nil
+		}
+	}
+	return t.listLanes(sqlLanesOf+` WHERE l.band = $1 AND l.gate = $2 AND l.state = 1 ORDER BY l.vtime, l.id LIMIT $3`, band, limit, n)
+}
+
+// readyLanes reads the lanes of several gates in turn, up to most in all.
+func (t *tx) readyLanes(gates []engine.GateKey, most int) statement {
+	bands, names := make([]int64, len(gates)), make([]string, len(gates))
+	for i, g := range gates {
+		bands[i], names[i] = g.Band, g.Limit
+		put(&t.kept.lined, g, part[engine.Lane]{all: true})
+	}
+	n := 0
+	return statement{sql: sqlLinedUp, args: []any{bands, names, most}, each: func(s scan) error {
+		l, err := readLane(s)
+		if err != nil {
+			return err
+		}
+		put(&t.kept.lanes, l.ID, l)
+		k := engine.GateKey{Band: l.Band.ID, Limit: l.Gate}
+		p := t.kept.lined[k]
+		p.list = append(p.list, l)
+		n++
+		p.all = n < most
+		t.kept.lined[k] = p
+		if n == most { // what comes after this gate was not looked at
+			after := false
+			for _, g := range gates {
+				if after {
+					delete(t.kept.lined, g)
+				}
+				after = after || g == k
+			}
+		}
+		return nil
+	}}
+}
+
+// Each gate's lanes come from the index in order, and the whole ends at the limit.
+const sqlLinedUp = `SELECT ` + laneColumns + ` FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY e (band, gate, ord)
+	CROSS JOIN LATERAL (SELECT * FROM penstock.lane r WHERE r.band = e.band AND r.gate = e.gate AND r.state = 1 ORDER BY r.vtime, r.id LIMIT $3) l
+	JOIN penstock.band b ON b.id = l.band ORDER BY e.ord, l.vtime, l.id LIMIT $3`
+
+func (t *tx) LanePage(after int64, n int) ([]engine.Lane, error) {
+	return t.listLanes(sqlLanesOf+` WHERE l.id > $1 ORDER BY l.id LIMIT $2`, after, n)
+}
+
+func (t *tx) BandLanes(band, after int64, n int) ([]engine.Lane, error) {
+	return t.listLanes(sqlLanesOf+` WHERE l.band = $1 AND l.id > $2 ORDER BY l.id LIMIT $3`, band, after, n)
+}
+
+func (t *tx) FirstDue(lane int64) (at int64, found bool, err error) {
+	if m, ok := pick(t.kept.firstDue, lane); ok {
+		return m.row, m.found, nil
+	}
+	found, err = t.one(`SELECT at FROM penstock.job WHERE lane = $1 AND state = 1 ORDER BY at, id LIMIT 1`,
+		func(s scan) error { return s(&at) }, lane)
+	return at, found, err
+}
+
+const sqlFirstDues = `SELECT e.lane, j.at FROM unnest($1::bigint[]) e (lane) CROSS JOIN LATERAL
+	(SELECT f.at FROM penstock.job f WHERE f.lane = e.lane AND f.state = 1 ORDER BY f.at, f.id LIMIT 1) j`
+
+func (t *tx) CountAhead(lane, at, id int64) (n int64, err error) {
+	_, err = t.one(`SELECT count(*) FROM penstock.job WHERE lane = $1 AND state = 1 AND (at, id) < ($2, $3)`,
+		func(s scan) error { return s(&n) }, lane, at, id)
+	return n, err
+}

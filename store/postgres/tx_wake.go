@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/penstockhq/penstock/store/engine"
+)
+
+// parts is a lane's key, as a wake carries it.
+type parts struct {
+	Queue    string `json:"q"`
+	Kind     string `json:"k"`
+	Priority int    `json:"p"`
+	Run      string `json:"r,omitempty"`
+	Load     string `json:"l,omitempty"`
+	Suspect  bool   `json:"s,omitempty"`
+	Group    string `json:"g,omitempty"`
+	Draws    string `json:"d,omitempty"`
+}
+
+func (t *tx) AddWake(w engine.Wake) error {
+	l := w.Lane
+	text, err := json.Marshal(parts{l.Band.Queue, l.Band.Kind, l.Band.Priority, l.Band.Run, l.Band.Load, l.Band.Suspect, l.Group, encodeDraws(l.Draws)})
+	if err != nil {
+		return err
+	}
+	return t.write(`INSERT INTO penstock.wake (lane, at, parts) VALUES ($1, $2, $3)`, l.ID, w.At, string(text))
+}
+
+func (t *tx) TakeWakes(n int) ([]engine.Wake, bool, error) {
+	w, ok := take(&t.kept.wakes)
+	if ok {
+		return w.list, w.more, nil
+	}
+	if err := t.ask([]statement{t.takeWakes(n)}); err != nil {
+		return nil, false, err
+	}
+	w, _ = take(&t.kept.wakes)
+	return w.list, w.more, nil
+}
+
+// takeWakes removes announcements. Nobody else does, so no row is locked.
+func (t *tx) takeWakes(n int) statement {
+	w := &wakes{}
+	t.kept.wakes = w
+	taken := 0
+	return statement{sql: sqlTakeWakes, args: []any{n}, each: func(s scan) error {
+		var lane, at int64
+		var rows int
+		var text string
+		if err := s(&lane, &at, &rows, &text); err != nil {
+			return err
+		}
+		var p parts
+		if err := json.Unmarshal([]byte(text), &p); err != nil {
+			return fmt.Errorf("stored wake of lane %d: %w", lane, err)
+		}
+		draws, err := decodeDraws(p.Draws)
+		if err != nil {
+			return err
+		}
+		w.list = append(w.list, engine.Wake{At: at, Lane: engine.Lane{ID: lane, Group: p.Group, Draws: draws,
+			Band: engine.Band{Queue: p.Queue, Kind: p.Kind, Priority: p.Priority, Run: p.Run, Load: p.Load, Suspect: p.Suspect}}})
+		taken += rows
+		w.more = taken >= n
+		return nil
+	}}
+}
+
+const sqlTakeWakes = `WITH gone AS (DELETE FROM penstock.wake WHERE id = ANY (ARRAY(SELECT id FROM penstock.wake ORDER BY id LIMIT $1)) RETURNING lane, at, parts)
+	SELECT lane, min(at), count(*), min(parts) FROM gone GROUP BY lane ORDER BY lane`
+
+func (t *tx) Announced(lane int64) (bool, error) {
+	if there, ok := take(&t.kept.announced); lane == 0 && ok {
+		return there, nil
+	}
+	if err := t.ask([]statement{t.announced(lane)}); err != nil {
+		return false, err
+	}
+	there, _ := take(&t.kept.announced)
+	return there, nil
+}
+
+func (t *tx) announced(lane int64) statement {
+	there := new(bool)
+	t.kept.announced = there
+	each := func(s scan) error { return s(there) }
+	if lane == 0 {
+		return statement{sql: `SELECT EXISTS (SELECT 1 FROM penstock.wake)`, each: each}
+	}
+	return statement{sql: `SELECT EXISTS (SELECT 1 FROM penstock.wake WHERE lane = $1)`, args: []any{lane}, each: each}
+}

@@ -1,0 +1,217 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/penstockhq/penstock/store/engine"
+)
+
+const (
+	// notifyGap is the least time between two notifications of one process: a
+	// NOTIFY holds a lock of the whole server until its commit.
+	notifyGap = 20 * time.Millisecond
+	// lookEvery is how often the server is asked whether something was announced
+	// that nobody was notified of, as by a transaction of a caller's.
+	lookEvery = 100 * time.Millisecond
+	// listenFor is how long the listener waits before it makes sure that its
+	// connection is not dead.
+	listenFor = 400 * time.Millisecond
+)
+
+// hub tells those who watch, in this process and in others, that something may be
+// startable.
+type hub struct {
+	d      *db
+	listen *pgx.ConnConfig // nil: no listening, as behind a transaction pooler
+	self   string          // what this process's notifications say
+
+	mu       sync.Mutex
+	watchers map[chan struct{}]bool
+	started  bool
+	deaf     bool // the listener is not connected
+
+	pending chan struct{} // something is to be told to other processes
+	ctx     context.Context
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+}
+
+func newHub(d *db, listen *pgx.ConnConfig, self int64) *hub {
+	h := &hub{d: d, listen: listen, self: strconv.FormatInt(self, 36), watchers: map[chan struct{}]bool{},
+		deaf: true, pending: make(chan struct{}, 1)}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	h.wg.Go(h.notify)
+	return h
+}
+
+// watch registers a channel until ctx ends.
+func (h *hub) watch(ctx context.Context) <-chan struct{} {
+	ch := make(chan struct{}, 1)
+	h.mu.Lock()
+	h.watchers[ch] = true
+	if !h.started && h.ctx.Err() == nil {
+		h.started = true
+		h.wg.Go(h.poll)
+		if h.listen != nil {
+			h.wg.Go(h.hear)
+		}
+	}
+	h.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers, ch)
+	})
+	return ch
+}
+
+// signal tells those of this process.
+func (h *hub) signal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ch := range h.watchers {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// tell is called after a commit that makes something startable.
+func (h *hub) tell() {
+	h.signal()
+	if h.listen == nil {
+		return // nobody listens
+	}
+	select {
+	case h.pending <- struct{}{}:
+	default:
+	}
+}
+
+// notify tells other processes, in transactions of its own.
+func (h *hub) notify() {
+	for {
+		select {
+		case <-h.pending:
+		case <-h.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(h.ctx, time.Second)
+		// An error is made up for by lookEvery: others look for themselves.
+		_, _ = h.d.others.Exec(ctx, `SELECT pg_notify($1, $2)`, h.d.schema, h.self)
+		cancel()
+		if !h.wait(notifyGap) {
+			return
+		}
+	}
+}
+
+// wait reports whether there is a reason to go on.
+func (h *hub) wait(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-h.ctx.Done():
+		return false
+	}
+}
+
+// poll looks for what nobody was notified of. While the listener is deaf it tells
+// those who watch to look for themselves.
+func (h *hub) poll() {
+	for h.wait(lookEvery) {
+		h.mu.Lock()
+		deaf, idle := h.deaf, len(h.watchers) == 0
+		h.mu.Unlock()
+		if idle {
+			continue
+		}
+		announced := deaf
+		if !deaf {
+			ctx, cancel := context.WithTimeout(h.ctx, time.Second)
+			err := h.d.View(ctx, func(t engine.Tx) (err error) {
+				announced, err = t.Announced(0)
+				return err
+			})
+			cancel()
+			announced = announced || err != nil
+		}
+		if announced {
+			h.signal()
+		}
+	}
+}
+
+// hear listens, on a connection of its own, and connects again when it is cut.
+func (h *hub) hear() {
+	for delay := lookEvery; h.ctx.Err() == nil; delay = min(2*delay, 5*time.Second) {
+		if h.hearOnce() {
+			delay = lookEvery
+		}
+		h.setDeaf(true)
+		if !h.wait(delay) {
+			return
+		}
+	}
+}
+
+func (h *hub) setDeaf(deaf bool) {
+	h.mu.Lock()
+	was := h.deaf
+	h.deaf = deaf
+	h.mu.Unlock()
+	if was && !deaf {
+		h.signal() // what was said meanwhile was not heard
+	}
+}
+
+// hearOnce listens until the connection is of no use, and reports whether it ever was.
+func (h *hub) hearOnce() (heard bool) {
+	ctx, cancel := context.WithTimeout(h.ctx, 5*time.Second)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, h.listen)
+	if err != nil {
+		return false
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
+	if _, err := conn.Exec(ctx, `LISTEN `+quote(h.d.schema)); err != nil {
+		return false
+	}
+	h.setDeaf(false)
+	for h.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(h.ctx, listenFor)
+		note, err := conn.WaitForNotification(ctx)
+		cancel()
+		switch {
+		case err == nil:
+			if note.Payload != h.self {
+				h.signal()
+			}
+		case conn.IsClosed() || ctx.Err() == nil:
+			return true
+		default:
+			ctx, cancel := context.WithTimeout(h.ctx, listenFor)
+			err := conn.Ping(ctx)
+			cancel()
+			if err != nil {
+				return true
+			}
+		}
+	}
+	return true
+}
+
+func (h *hub) close() {
+	h.stop()
+	h.wg.Wait()
+}
