@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
 // commands are the subcommands, in the order of the help.
@@ -24,6 +26,7 @@ var commands = []func() *cobra.Command{
 	newWhy,
 	newPrune,
 	newDoctor,
+	newMigrate,
 	newDemo,
 	newDemoWorker,
 	newAPISim,
@@ -76,7 +79,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		}
 	}
 	if coded.Err != nil {
-		fmt.Fprintf(stderr, "penstock: %v\n", coded.Err)
+		fmt.Fprintf(stderr, "penstock: %s\n", show.TextLines(coded.Err.Error()))
 		if coded.Code == exitUsage && coded.hint {
 			fmt.Fprintf(stderr, "Try '%s --help'.\n", strings.TrimSpace(cmd.CommandPath()))
 		}

@@ -15,13 +15,14 @@ func TestCheckNamesTheCommandWithoutThePassword(t *testing.T) {
 	conn := connect(t, dsn)
 	s := load(t, makeA, makeB)
 	secret := conn.Config().Password
+	plain, parameters, _ := strings.Cut(migrate.Redact(dsn), "?")
 	check := func(schema string, texts ...string) {
 		t.Helper()
 		err := s.Check(t.Context(), conn, schema, dsn)
 		if !errors.Is(err, migrate.ErrUnmigrated) {
 			t.Fatalf("Check: %v", err)
 		}
-		for _, text := range append(texts, "run: penstock migrate --db '"+migrate.Redact(dsn)+"'") {
+		for _, text := range append(texts, "run: penstock migrate --db '"+plain+"?", parameters) {
 			if !strings.Contains(err.Error(), text) {
 				t.Errorf("%q does not say %q", err, text)
 			}
@@ -33,7 +34,7 @@ func TestCheckNamesTheCommandWithoutThePassword(t *testing.T) {
 	check("penstock", "no tables in schema penstock")
 	to(t, s, conn, "penstock", 1, 1)
 	check("penstock", "version 1", "needs version 2")
-	check("other", "--schema other")
+	check("other", "schema=other")
 	to(t, s, conn, "penstock", 2, 1)
 	if err := s.Check(t.Context(), conn, "penstock", dsn); err != nil {
 		t.Errorf("Check of a migrated database: %v", err)
@@ -55,6 +56,38 @@ func TestRedact(t *testing.T) {
 	} {
 		if got := migrate.Redact(dsn); got != want {
 			t.Errorf("Redact(%s) = %s, want %s", dsn, got, want)
+		}
+	}
+}
+
+func TestConnectFindsTheSchema(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	for more, want := range map[string]string{
+		"": "penstock", "&schema=jobs": "jobs", "&schema=jobs&pooler=transaction&pool_max_conns=3": "jobs",
+	} {
+		conn, schema, err := migrate.Connect(t.Context(), dsn+more)
+		if err != nil || schema != want {
+			t.Errorf("%s: schema %q, %v", more, schema, err)
+			continue
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestConnectHidesThePassword(t *testing.T) {
+	for _, dsn := range []string{
+		"postgres://ann:s3cret@127.0.0.1:1/jobs", "postgres://ann:s3%cret@db/jobs", "postgres://ann:s3cret/@db/jobs",
+		"postgres://ann:s3cret@127.0.0.1:1/jobs?sslmode=odd", "postgres://ann:s3cret@127.0.0.1:99999/jobs", "postgres://ann:s3cret@db:x/jobs",
+		"postgres://127.0.0.1:1/jobs?password=s3cret", "postgres://ann:s3cret@127.0.0.1:1/jobs?schema=A",
+		"host=db password=s3cret", "postgres://ann:s3cret@127.0.0.1:1/jobs?connect_timeout=odd",
+	} {
+		_, _, err := migrate.Connect(t.Context(), dsn)
+		if err == nil {
+			t.Errorf("%s: no error", dsn)
+		} else if strings.Contains(err.Error(), "s3") {
+			t.Errorf("%s: %v", dsn, err)
 		}
 	}
 }
