@@ -189,6 +189,20 @@ func (c *Client) kind(name string) *kindEntry {
 	return c.kinds[name]
 }
 
+// Kinds returns the kinds that this client has handlers for, by name. Zero fields
+// are as they were given.
+func (c *Client) Kinds() map[string]Kind {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all := map[string]Kind{}
+	for name, k := range c.kinds {
+		if k.run != nil {
+			all[name] = k.Kind
+		}
+	}
+	return all
+}
+
 // handled returns the kinds this client can run, in order.
 func (c *Client) handled() []string {
 	c.mu.RLock()

@@ -21,15 +21,69 @@ type counts struct {
 	refused  map[[3]string]int64 // queue, kind, limit
 	wait     map[[2]string]*buckets
 	run      map[[2]string]*buckets
+	limits   labels
 }
 
 func newCounts() counts {
 	return counts{
 		starts: map[[2]string]int64{}, running: map[[2]string]int64{},
 		outcomes: map[[3]string]int64{}, dead: map[[3]string]int64{}, refused: map[[3]string]int64{},
-		wait: map[[2]string]*buckets{}, run: map[[2]string]*buckets{},
+		wait: map[[2]string]*buckets{}, run: map[[2]string]*buckets{}, limits: labels{},
 	}
 }
+
+// begin shows what may be counted of a kind in a queue, and of its limits, as 0;
+// what was counted already stays.
+func (c *counts) begin(queue, kind string, draws []penstock.Draw) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.of(queue, kind)
+	for _, d := range draws {
+		c.refusedBy(of, d.Limit, 0)
+	}
+}
+
+// of returns the labels of a kind in a queue, whose counts are there from then on.
+func (c *counts) of(queue, kind string) [2]string {
+	if strings.HasPrefix(kind, store.PrivateKind) { // such a kind has the id of its process in its name
+		kind = strings.TrimSuffix(store.PrivateKind, ":")
+	}
+	of := [2]string{queue, kind}
+	if _, known := c.starts[of]; !known {
+		if len(c.starts) >= labelsMost {
+			of[0] = labelRest
+		}
+		c.starts[of] += 0
+		c.running[of] += 0
+		for _, o := range outcomes {
+			c.outcomes[[3]string{of[0], of[1], o}] += 0
+		}
+		for _, r := range reasons {
+			c.dead[[3]string{of[0], of[1], string(r)}] += 0
+		}
+		histogramOf(c.wait, of)
+		histogramOf(c.run, of)
+	}
+	return of
+}
+
+// refusedBy counts n refusals of a limit.
+func (c *counts) refusedBy(of [2]string, limit string, n int64) {
+	key := [3]string{of[0], of[1], c.limits.of(pattern(limit))}
+	if _, known := c.refused[key]; !known && len(c.refused) >= refusedMost {
+		key[0], key[2] = labelRest, labelRest
+	}
+	c.refused[key] += n
+}
+
+// outcomes and reasons are the values of these labels.
+var (
+	outcomes = []string{
+		store.OutcomeDone.String(), store.OutcomeRetry.String(), store.OutcomeThrottled.String(), store.OutcomeDead.String(), store.OutcomeSnoozed.String(),
+		store.OutcomeCancelled.String(), store.OutcomeReturned.String(), store.OutcomeLost.String(), leaseLost,
+	}
+	reasons = []penstock.Reason{store.Exhausted, store.Rejected, store.Throttled, store.Expired, store.Lost, store.InDoubt}
+)
 
 // leaseLost is the outcome of a start that was not stored, since others may have
 // the job by then.
@@ -38,7 +92,7 @@ const leaseLost = "lease_lost"
 func (c *counts) started(j *penstock.JobInfo, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of := labelsOf(j)
+	of := c.of(j.Queue, j.Kind)
 	c.starts[of]++
 	c.running[of]++
 	due := max(j.At, j.EnqueuedAt)
@@ -48,7 +102,7 @@ func (c *counts) started(j *penstock.JobInfo, now time.Time) {
 func (c *counts) ended(e *penstock.End) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of := labelsOf(&e.Job)
+	of := c.of(e.Job.Queue, e.Job.Kind)
 	if !e.Started.IsZero() {
 		c.running[of]--
 		observe(c.run, of, e.Ended.Sub(e.Started))
@@ -62,16 +116,27 @@ func (c *counts) ended(e *penstock.End) {
 		c.dead[[3]string{of[0], of[1], string(e.Reason)}]++
 	}
 	if e.Refused != "" {
-		c.refused[[3]string{of[0], of[1], pattern(e.Refused)}]++
+		c.refusedBy(of, e.Refused, 1)
 	}
 }
 
-func labelsOf(j *penstock.JobInfo) [2]string {
-	kind := j.Kind
-	if strings.HasPrefix(kind, store.PrivateKind) { // such a kind has the id of its process in its name
-		kind = strings.TrimSuffix(store.PrivateKind, ":")
+// labels bounds the values of a label: hosts are limits, and customers may be
+// queues.
+type labels map[string]bool
+
+const (
+	labelsMost  = 1000
+	refusedMost = 10 * labelsMost // of queues, kinds and limits together
+	labelRest   = "other"         // what is beyond
+)
+
+// of returns the value to use for name.
+func (l labels) of(name string) string {
+	if !l[name] && len(l) >= labelsMost {
+		return labelRest
 	}
-	return [2]string{j.Queue, kind}
+	l[name] = true
+	return name
 }
 
 // pattern stands for a limit and all keys beside it.
@@ -93,15 +158,20 @@ type buckets struct {
 }
 
 func observe(all map[[2]string]*buckets, of [2]string, d time.Duration) {
+	b := histogramOf(all, of)
+	s := max(d, 0).Seconds()
+	i, _ := slices.BinarySearch(bounds, s)
+	b.n[i]++
+	b.sum += s
+}
+
+func histogramOf(all map[[2]string]*buckets, of [2]string) *buckets {
 	b := all[of]
 	if b == nil {
 		b = &buckets{n: make([]int64, len(bounds)+1)}
 		all[of] = b
 	}
-	s := max(d, 0).Seconds()
-	i, _ := slices.BinarySearch(bounds, s)
-	b.n[i]++
-	b.sum += s
+	return b
 }
 
 // write writes what was counted.

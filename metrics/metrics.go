@@ -17,6 +17,7 @@ package metrics
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,8 +40,10 @@ func New(c *penstock.Client) *Metrics {
 }
 
 // Watch returns the options with hooks that count what Work does. Hooks that
-// were there are called, too. It may be used for several calls of Work.
+// were there are called, too. It may be used for several calls of Work. Call it
+// after Handle: what may happen is then counted from 0, see [Metrics.begin].
 func (m *Metrics) Watch(o penstock.WorkOptions) penstock.WorkOptions {
+	m.begin(o)
 	onStart, onEnd := o.OnStart, o.OnEnd
 	o.OnStart = func(job *penstock.JobInfo) {
 		m.count.started(job, time.Now())
@@ -55,6 +58,22 @@ func (m *Metrics) Watch(o penstock.WorkOptions) penstock.WorkOptions {
 		}
 	}
 	return o
+}
+
+// begin shows every count of the kinds that have handlers as 0 before anything
+// happens. A series whose first value is 1 is no increase to Prometheus, so an alert
+// on the first dead letter would never ring.
+func (m *Metrics) begin(o penstock.WorkOptions) {
+	for name, k := range m.client.Kinds() {
+		queue := k.Queue
+		if queue == "" {
+			queue = penstock.DefaultQueue
+		}
+		served := len(o.Queues) == 0 || slices.ContainsFunc(o.Queues, func(q penstock.WorkQueue) bool { return q.Name == queue })
+		if served {
+			m.count.begin(queue, name, k.Limits)
+		}
+	}
 }
 
 const (

@@ -24,13 +24,13 @@ func (m *Metrics) stored(ctx context.Context) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	writeQueues(&p, queues, now)
+	writeQueues(&p, together(queues), now)
 	workers, err := st.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.family("workers", gauge, "Processes that are registered as workers of the store.")
-	p.sample("workers", float64(len(workers)))
+	p.family("workers", gauge, "Workers that live: each is a process, or one Work of several in a process.")
+	p.sample("workers", float64(living(workers)))
 	state, err := st.Checkup(ctx)
 	if err != nil {
 		return nil, err
@@ -43,6 +43,40 @@ func (m *Metrics) stored(ctx context.Context) (*page, error) {
 	}
 	writeLimits(&p, limits)
 	return &p, nil
+}
+
+// living counts the workers that live. What a process keeps for Acquire is
+// registered, too, but works no jobs.
+func living(workers []store.WorkerInfo) (n int) {
+	for _, w := range workers {
+		works := slices.ContainsFunc(w.Kinds, func(kind string) bool { return !strings.HasPrefix(kind, store.PrivateKind) })
+		if works && !w.Dead {
+			n++
+		}
+	}
+	return n
+}
+
+// together puts the queues beyond the first ones into one.
+func together(queues []store.QueueInfo) []store.QueueInfo {
+	if len(queues) <= labelsMost {
+		return queues
+	}
+	rest := store.QueueInfo{Name: labelRest}
+	all := make([]store.QueueInfo, 0, labelsMost+1)
+	for i, q := range queues {
+		if i < labelsMost && q.Name != labelRest {
+			all = append(all, q)
+			continue
+		}
+		rest.Due, rest.Scheduled, rest.Running = rest.Due+q.Due, rest.Scheduled+q.Scheduled, rest.Running+q.Running
+		rest.Done, rest.Dead = rest.Done+q.Done, rest.Dead+q.Dead
+		rest.Paused = rest.Paused || q.Paused
+		if rest.OldestDue == 0 || q.OldestDue != 0 && q.OldestDue < rest.OldestDue {
+			rest.OldestDue = q.OldestDue
+		}
+	}
+	return append(all, rest)
 }
 
 func writeQueues(p *page, queues []store.QueueInfo, now int64) {
@@ -85,7 +119,7 @@ type limitUse struct {
 // readLimits reads all limits, keys in use included, a page at a time.
 func readLimits(ctx context.Context, st store.Store, now int64) (map[string]*limitUse, error) {
 	const pageLen = 500
-	all := map[string]*limitUse{}
+	all, known := map[string]*limitUse{}, labels{}
 	for after := ""; ; {
 		infos, err := st.ListLimits(ctx, after, pageLen)
 		if err != nil {
@@ -93,7 +127,7 @@ func readLimits(ctx context.Context, st store.Store, now int64) (map[string]*lim
 		}
 		for i := range infos {
 			l := &infos[i]
-			name := labelOf(l.Name, all)
+			name := known.of(pattern(l.Name))
 			if all[name] == nil {
 				all[name] = &limitUse{used: map[string]int64{}, permits: map[string]int64{}, paused: map[string]int64{"api": 0, "person": 0, "spec": 0}}
 			}
@@ -106,20 +140,6 @@ func readLimits(ctx context.Context, st store.Store, now int64) (map[string]*lim
 		}
 		after = infos[len(infos)-1].Name
 	}
-}
-
-// labelsMost bounds the values of the label limit: hosts are limits, too.
-const (
-	labelsMost = 1000
-	labelRest  = "other"
-)
-
-func labelOf(name string, all map[string]*limitUse) string {
-	label := pattern(name)
-	if all[label] == nil && len(all) >= labelsMost {
-		return labelRest
-	}
-	return label
 }
 
 // add adds a limit.
