@@ -65,7 +65,10 @@ func (b *laneBook) find(ctx context.Context, keys []store.LaneKey) (map[string]i
 	defer b.mu.Unlock()
 	for i, key := range missing {
 		name := engine.KeyText(&key)
-		ids[name], b.ids[name] = lanes[i].ID, lanes[i].ID
+		ids[name] = lanes[i].ID
+		if key.Load == "" { // a staged one becomes another one's when its load is released
+			b.ids[name] = lanes[i].ID
+		}
 	}
 	return ids, nil
 }
