@@ -2,17 +2,42 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"log/slog"
 	"os"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/internal/cli/batch"
 )
 
 // defaultDB is the database where neither --db nor PENSTOCK_DB names one.
 const defaultDB = "penstock.db"
 
 // addDB gives a command the option --db.
-func addDB(cmd *cobra.Command, db *string) {
-	cmd.Flags().StringVar(db, "db", "", "the database file (default PENSTOCK_DB, else "+defaultDB+")")
+func addDB(o *pflag.FlagSet, db *string) {
+	o.Var((*dbValue)(db), "db", "the database file (default PENSTOCK_DB, else "+defaultDB+")")
+}
+
+// dbValue is the value of --db. An empty one is refused: it is a variable that a
+// script did not set, and the default is another database than was meant.
+type dbValue string
+
+// String implements pflag.Value.
+func (v *dbValue) String() string { return string(*v) }
+
+// Type implements pflag.Value.
+func (v *dbValue) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (v *dbValue) Set(text string) error {
+	if text == "" {
+		return errors.New("expected the path of a database, got none")
+	}
+	*v = dbValue(text)
+	return nil
 }
 
 // dbPath is the database a command works on.
@@ -28,4 +53,22 @@ func checkDB(db string) error {
 		return inputf("the database %s ends with its process: name a file with --db or PENSTOCK_DB", db)
 	}
 	return nil
+}
+
+// openDB opens a database for a command, making it if it is not there. All commands
+// get theirs here. say tells people that it is locked, if it is.
+func openDB(ctx context.Context, db string, log slog.Handler, say func(string)) (c *penstock.Client, err error) {
+	if err := checkDB(db); err != nil {
+		return nil, err
+	}
+	// A line of a file of calls may be that long; its stored form is a little longer.
+	config := penstock.Config{Logger: slog.New(log), MaxPayload: batch.MaxLine + 64<<10}
+	err = saysIfLocked(say, func() (err error) {
+		c, err = penstock.Open(ctx, db, config)
+		return err
+	})
+	if err != nil {
+		return nil, storeFailure(db, err)
+	}
+	return c, nil
 }

@@ -41,10 +41,10 @@ func newDead() *cobra.Command {
 	o := cmd.Flags()
 	o.SortFlags = false
 	f.add(o)
-	o.StringVar(&f.reason, "reason", "", reasonUsage)
+	o.Var((*filled)(&f.reason), "reason", reasonUsage)
 	f.addPage(o)
 	cmd.PersistentFlags().SortFlags = false
-	cmd.PersistentFlags().StringVar(&f.db, "db", "", dbUsage)
+	addDB(cmd.PersistentFlags(), &f.db)
 	cmd.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON lines")
 	completeFilter(cmd)
 	cmd.AddCommand(
@@ -61,7 +61,7 @@ func (b *bulk) addBulk(cmd *cobra.Command) {
 	o := cmd.Flags()
 	o.SortFlags = false
 	b.pick.add(o)
-	o.StringVar(&b.pick.reason, "reason", "", reasonUsage)
+	o.Var((*filled)(&b.pick.reason), "reason", reasonUsage)
 	o.BoolVar(&b.all, "all", false, "all dead letters")
 	o.Int64VarP(&b.most, "n", "n", 0, "at most so many, the oldest ids first (default all that match)")
 	o.BoolVarP(&b.yes, "yes", "y", false, "do not ask, also on a terminal")

@@ -71,7 +71,7 @@ func newEnqueue() *cobra.Command {
 	}
 	o := cmd.Flags()
 	o.SortFlags = false
-	addDB(cmd, &f.db)
+	addDB(cmd.Flags(), &f.db)
 	o.StringVar(&f.url, "url", "", "the `URL` to call")
 	o.StringVarP(&f.method, "method", "X", "", "the `method` (default POST with --data, else GET)")
 	o.StringArrayVarP(&f.headers, "header", "H", nil, "a header, `'Name: value'`; secrets as ${NAME} (repeatable)")

@@ -65,7 +65,7 @@ func newExec() *cobra.Command {
 	o := cmd.Flags()
 	o.SortFlags = false
 	o.SetInterspersed(false)
-	addDB(cmd, &f.db)
+	addDB(cmd.Flags(), &f.db)
 	f.draws.add(o, "a limit to draw on; with =SPEC it is declared (repeatable)")
 	o.DurationVar(&f.wait, "wait", 0, "give up if no permit is granted for so long (default: never)")
 	_ = cmd.RegisterFlagCompletionFunc("limit", completeLimits)

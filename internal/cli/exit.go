@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"strings"
 	"syscall"
 
 	"github.com/penstockhq/penstock/store"
@@ -52,19 +54,42 @@ func failure(err error) *exitError {
 	switch {
 	case errors.As(err, &coded):
 		return coded
+	case isOutput(err):
+		return outputFailure(err)
 	case isStoreFailure(err):
 		return &exitError{Code: exitStore, Err: err}
 	}
 	return &exitError{Code: exitFailed, Err: err}
 }
 
-// storeFailure is for an error while the store was at work.
+// storeFailure is for an error while the store was at work, or what it found was
+// printed.
 func storeFailure(db string, err error) *exitError {
 	var coded *exitError
-	if errors.As(err, &coded) {
+	switch {
+	case errors.As(err, &coded):
 		return coded
+	case isOutput(err):
+		return outputFailure(err)
 	}
-	return &exitError{Code: exitStore, Err: fmt.Errorf("the database %s: %w", db, plain(err))}
+	text := oneLine(plain(err)).Error()
+	// Which database it is, and that it was to be opened, is said once.
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "penstock: "), "open "+db+": ")
+	return &exitError{Code: exitStore, Err: textError{fmt.Sprintf("the database %s: %s", db, text), err}}
+}
+
+// isOutput says whether an error is one of writing to standard output, whose disk
+// may be full, too.
+func isOutput(err error) bool {
+	var at *fs.PathError
+	return errors.As(err, &at) && at.Op == "write" && at.Path == os.Stdout.Name()
+}
+
+// outputFailure does not advise to run the command again: it did what it was to do.
+func outputFailure(err error) *exitError {
+	var at *fs.PathError
+	errors.As(err, &at)
+	return &exitError{Code: exitFailed, Err: fmt.Errorf("what the command did is done, but standard output could not be written: %w", at.Err)}
 }
 
 var storeFailures = []error{
@@ -96,6 +121,8 @@ func plain(err error) error {
 		advice = "use that newer version of penstock, or another database"
 	case errors.Is(err, sqlite.ErrReadOnly), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		advice = "it and its folder must be writable"
+	case errors.Is(err, sqlite.ErrIO):
+		advice = "look whether its disk is full or failing"
 	default:
 		return err
 	}

@@ -44,10 +44,10 @@ func newJobs() *cobra.Command {
 	o.SortFlags = false
 	o.StringSliceVar(&f.states, "state", nil, "only jobs in these `states`: waiting, running, done, dead, cancelled")
 	f.add(o)
-	o.StringVar(&f.reason, "reason", "", "only jobs that are dead for this `reason`")
+	o.Var((*filled)(&f.reason), "reason", "only jobs that are dead for this `reason`")
 	f.addPage(o)
 	cmd.PersistentFlags().SortFlags = false
-	cmd.PersistentFlags().StringVar(&f.db, "db", "", dbUsage)
+	addDB(cmd.PersistentFlags(), &f.db)
 	cmd.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON lines")
 	completeFilter(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("state", fixed("waiting", "running", "done", "dead", "cancelled"))
@@ -64,8 +64,6 @@ type jobsFlags struct {
 	n     int
 }
 
-const dbUsage = "the database file (default PENSTOCK_DB, else " + defaultDB + ")"
-
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
@@ -79,8 +77,11 @@ const pageJobs = 500
 // listJobs prints a page of jobs.
 func listJobs(cmd *cobra.Command, f *jobsFlags) error {
 	ctx := cmd.Context()
-	if f.n < 1 {
+	switch {
+	case f.n < 1:
 		return usagef("-n: expected at least 1, got %d", f.n)
+	case len(f.states) == 0 && cmd.Flags().Changed("state"):
+		return usagef("--state: expected waiting, running, done, dead or cancelled, got none")
 	}
 	c, db, err := openThere(ctx, f.db, cmd.ErrOrStderr())
 	if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,11 +24,11 @@ type jobFilter struct {
 
 // add gives a command the options, all but the state.
 func (f *jobFilter) add(o *pflag.FlagSet) {
-	o.StringVar(&f.queue, "queue", "", "only jobs of this `queue`")
-	o.StringVar(&f.kind, "kind", "", "only jobs of this `kind`, such as http")
-	o.StringVar(&f.limit, "limit", "", "only jobs that draw on the limit of this `name`; NAME/* is all its keys")
-	o.StringVar(&f.run, "run", "", "only calls of this `run`")
-	o.StringVar(&f.text, "text", "", "only jobs whose last error holds this `text`")
+	o.Var((*filled)(&f.queue), "queue", "only jobs of this `queue`")
+	o.Var((*filled)(&f.kind), "kind", "only jobs of this `kind`, such as http")
+	o.Var((*filled)(&f.limit), "limit", "only jobs that draw on the limit of this `name`; NAME/* is all its keys")
+	o.Var((*filled)(&f.run), "run", "only calls of this `run`")
+	o.Var((*filled)(&f.text), "text", "only jobs whose last error holds this `text`")
 	o.Var(&f.olderThan, "older-than", "only jobs that ended (or, not ended, came in) longer ago than this `age`, such as 90s, 2h or 7d")
 	o.Var(&f.newerThan, "newer-than", "only jobs that ended (or, not ended, came in) within this `age`")
 }
@@ -70,10 +71,29 @@ func (f *jobFilter) filter(now int64) (penstock.Filter, error) {
 	if f.newerThan > 0 {
 		out.After = now - time.Duration(f.newerThan).Microseconds()
 	}
-	if out.Before != 0 && out.After >= out.Before {
+	if f.olderThan > 0 && f.newerThan > 0 && out.After >= out.Before {
 		return out, usagef("--older-than %s and --newer-than %s leave nothing: older-than must be the shorter one", &f.olderThan, &f.newerThan)
 	}
 	return out, nil
+}
+
+// filled is the value of an option that selects. An empty one is refused: it is
+// likely a variable of a script that is not set, and would select everything.
+type filled string
+
+// String implements pflag.Value.
+func (v *filled) String() string { return string(*v) }
+
+// Type implements pflag.Value.
+func (v *filled) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (v *filled) Set(text string) error {
+	if text == "" {
+		return errors.New("expected a text, got none: leave the option out to select all")
+	}
+	*v = filled(text)
+	return nil
 }
 
 // age is a duration that may have days.
@@ -123,12 +143,22 @@ func badAge(text string) error {
 func checkIDs(args []string) error {
 	for _, arg := range args {
 		id, err := strconv.ParseInt(arg, 10, 64)
-		run, ref, call := strings.Cut(arg, "/")
-		if (err != nil || id < 1) && (!call || run == "" || ref == "") {
+		if (err != nil || id < 1) && len(splitCall(arg)) == 0 {
 			return usagef("expected the id of a job, a number, or RUN/CALL-ID, got %q", arg)
 		}
 	}
 	return nil
+}
+
+// splitCall splits RUN/CALL-ID. Both names may hold slashes, so there can be
+// several ways.
+func splitCall(arg string) (ways [][2]string) {
+	for i, r := range arg {
+		if r == '/' && i > 0 && i+1 < len(arg) {
+			ways = append(ways, [2]string{arg[:i], arg[i+1:]})
+		}
+	}
+	return ways
 }
 
 // findIDs returns the ids of the jobs that are named, each once. A number may be

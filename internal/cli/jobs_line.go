@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/internal/cli/show"
@@ -119,12 +120,13 @@ func drawsText(draws []penstock.Draw) string {
 	return fmt.Sprintf("%s +%d", draws[0].Limit, len(draws)-1)
 }
 
-// rawOrText is bytes for JSON: as they are if they are JSON, else as a text.
+// rawOrText is bytes for JSON: as they are if they are JSON, which is in UTF-8, else
+// as a text.
 func rawOrText(b []byte) json.RawMessage {
 	if len(b) == 0 {
 		return json.RawMessage("null")
 	}
-	if json.Valid(b) {
+	if json.Valid(b) && utf8.Valid(b) {
 		return b
 	}
 	return quoteText(string(b))

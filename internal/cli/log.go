@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
 // sameEvery is how often one message is printed, at most.
@@ -62,7 +64,7 @@ func (l *lineLog) Handle(_ context.Context, r slog.Record) error {
 		b.WriteString(attrText(a))
 		return true
 	})
-	_, err := io.WriteString(l.w, b.String()+"\n")
+	_, err := io.WriteString(l.w, show.Text(b.String())+"\n")
 	return err
 }
 

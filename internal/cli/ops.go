@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +21,7 @@ type opsFlags struct {
 // add gives a command and those below it the options.
 func (f *opsFlags) add(cmd *cobra.Command) {
 	cmd.PersistentFlags().SortFlags = false
-	cmd.PersistentFlags().StringVar(&f.db, "db", "", dbUsage)
+	addDB(cmd.PersistentFlags(), &f.db)
 	cmd.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON lines")
 }
 
@@ -77,26 +76,44 @@ func oneName(what string) cobra.PositionalArgs {
 // findJob reads the job that a person named: by its id, or as RUN/CALL-ID, or,
 // with a run given, by the call's id alone.
 func findJob(ctx context.Context, c *penstock.Client, run, arg string) (penstock.JobInfo, error) {
-	ref := arg
-	if run == "" {
-		if id, err := strconv.ParseInt(arg, 10, 64); err == nil {
-			j, err := c.Job(ctx, id)
-			if errors.Is(err, store.ErrNotFound) {
-				return j, inputf("there is no job %d", id)
-			}
-			return j, err
+	none := penstock.JobInfo{}
+	if run != "" {
+		if arg == "" {
+			return none, usagef("expected the id of a call of run %q, got none", run)
 		}
-		var ok bool
-		if run, ref, ok = strings.Cut(arg, "/"); !ok || run == "" || ref == "" {
-			return penstock.JobInfo{}, usagef("expected the id of a job, a number, or RUN/CALL-ID, got %q", arg)
-		}
+		return findCall(ctx, c, [][2]string{{run, arg}})
 	}
-	jobs, err := c.Jobs(ctx, penstock.Filter{Run: run, Refs: []string{ref}, N: 1})
+	if err := checkIDs([]string{arg}); err != nil {
+		return none, err
+	}
+	id, err := strconv.ParseInt(arg, 10, 64)
 	if err != nil {
-		return penstock.JobInfo{}, err
+		return findCall(ctx, c, splitCall(arg))
 	}
-	if len(jobs) == 0 {
-		return penstock.JobInfo{}, inputf("there is no call %q of run %q", ref, run)
+	j, err := c.Job(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return j, inputf("there is no job %d", id)
 	}
-	return c.Job(ctx, jobs[0].ID)
+	return j, err
+}
+
+// findCall reads the one call that a run and an id lead to, of those that can be
+// meant.
+func findCall(ctx context.Context, c *penstock.Client, ways [][2]string) (penstock.JobInfo, error) {
+	var found []penstock.JobInfo
+	for _, way := range ways {
+		jobs, err := c.Jobs(ctx, penstock.Filter{Run: way[0], Refs: []string{way[1]}, N: 1})
+		if err != nil {
+			return penstock.JobInfo{}, err
+		}
+		found = append(found, jobs...)
+	}
+	switch len(found) {
+	case 0:
+		return penstock.JobInfo{}, inputf("there is no call %q of run %q", ways[0][1], ways[0][0])
+	case 1:
+		return c.Job(ctx, found[0].ID)
+	}
+	a, b := &found[0], &found[1]
+	return penstock.JobInfo{}, inputf("it is call %q of run %q, and call %q of run %q: name it by its id, %d or %d", a.Ref, a.Run, b.Ref, b.Run, a.ID, b.ID)
 }

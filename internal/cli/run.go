@@ -102,7 +102,7 @@ func newRun() *cobra.Command {
 	}
 	o := cmd.Flags()
 	o.SortFlags = false
-	addDB(cmd, &f.db)
+	addDB(cmd.Flags(), &f.db)
 	o.StringVar(&f.run, "run", "", "the run's `name` (default the file's base name; of standard input: stdin)")
 	o.StringArrayVar(&f.limits, "limit", nil, "`SPEC` for each host of the file, or NAME=SPEC (repeatable)")
 	o.StringVar(&f.base, "base-url", "", "`URL` that goes before urls that are only a path")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/httpcall"
-	"github.com/penstockhq/penstock/internal/cli/batch"
 	"github.com/penstockhq/penstock/internal/cli/flock"
 	"github.com/penstockhq/penstock/internal/cli/results"
 )
@@ -107,15 +106,9 @@ func (r *runner) openClient(ctx context.Context) error {
 	if r.plan.quiet {
 		level = slog.LevelError
 	}
-	logger := slog.New(newLineLog(r.screen, level))
-	// A line's length is what is bounded; its stored form is a little longer.
-	var c *penstock.Client
-	err := saysIfLocked(r.screen.tell, func() (err error) {
-		c, err = penstock.Open(ctx, r.plan.db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
-		return err
-	})
+	c, err := openDB(ctx, r.plan.db, newLineLog(r.screen, level), r.screen.tell)
 	if err != nil {
-		return storeFailure(r.plan.db, err)
+		return err
 	}
 	r.client = c
 	if err := httpcall.Register(c, r.plan.callOptions()); err != nil {

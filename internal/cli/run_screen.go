@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstockhq/penstock/internal/cli/progress"
+	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
 const (
@@ -58,7 +59,7 @@ func (s *screen) Write(text []byte) (int, error) {
 // say prints a line that is no error.
 func (s *screen) say(format string, args ...any) {
 	if !s.quiet {
-		fmt.Fprintf(s, "penstock: "+format+"\n", args...)
+		fmt.Fprintf(s, "penstock: %s\n", show.TextLines(fmt.Sprintf(format, args...)))
 	}
 }
 

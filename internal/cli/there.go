@@ -10,7 +10,6 @@ import (
 	"os"
 
 	"github.com/penstockhq/penstock"
-	"github.com/penstockhq/penstock/internal/cli/batch"
 )
 
 // openThere opens a database that must be there already: a mistyped name must
@@ -43,18 +42,5 @@ func mustBeThere(db string) error {
 // openClient opens a database, making it if it is not there. Warnings are
 // printed on log.
 func openClient(ctx context.Context, db string, log io.Writer) (*penstock.Client, error) {
-	if err := checkDB(db); err != nil {
-		return nil, err
-	}
-	logger := slog.New(newLineLog(log, slog.LevelWarn))
-	// A line of a file of calls may be that long; its stored form is a little longer.
-	var c *penstock.Client
-	err := saysIfLocked(func(text string) { fmt.Fprintln(log, "penstock: "+text) }, func() (err error) {
-		c, err = penstock.Open(ctx, db, penstock.Config{Logger: logger, MaxPayload: batch.MaxLine + 64<<10})
-		return err
-	})
-	if err != nil {
-		return nil, storeFailure(db, err)
-	}
-	return c, nil
+	return openDB(ctx, db, newLineLog(log, slog.LevelWarn), func(text string) { fmt.Fprintln(log, "penstock: "+text) })
 }

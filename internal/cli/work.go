@@ -13,7 +13,6 @@ import (
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/httpcall"
-	"github.com/penstockhq/penstock/internal/cli/batch"
 	"github.com/penstockhq/penstock/internal/cli/progress"
 	"github.com/penstockhq/penstock/retry"
 )
@@ -64,7 +63,7 @@ func newWork() *cobra.Command {
 	}
 	o := cmd.Flags()
 	o.SortFlags = false
-	addDB(cmd, &f.db)
+	addDB(cmd.Flags(), &f.db)
 	o.BoolVar(&f.drain, "drain", false, "end when no call is left")
 	o.StringArrayVarP(&f.headers, "header", "H", nil, "`'Name: value'` sent with every call, kept in memory only (repeatable)")
 	o.StringSliceVar(&f.queues, "queues", nil, "only these queues, in this order, as in high,low (default all, all alike)")
@@ -143,11 +142,8 @@ func runWork(ctx context.Context, p *workPlan, s streams) (err error) {
 	if p.quiet {
 		level = slog.LevelError
 	}
-	w.client, err = penstock.Open(ctx, w.db, penstock.Config{
-		Logger: slog.New(newLineLog(w.screen, level)), MaxPayload: batch.MaxLine + 64<<10,
-	})
-	if err != nil {
-		return storeFailure(w.db, err)
+	if w.client, err = openDB(ctx, w.db, newLineLog(w.screen, level), w.screen.tell); err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, w.client.Close()) }()
 	if err := httpcall.Register(w.client, p.callOptions()); err != nil {

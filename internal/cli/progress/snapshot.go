@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
 // Snapshot is how a run stands.
@@ -96,11 +98,11 @@ func (s *Snapshot) bar(width int, unicode bool) string {
 	}
 	percent := int(share * 100) // 100 % only when all is over
 	name := s.Run
-	if most := max(width/4, 8); utf8.RuneCountInString(name) > most {
+	if most := max(width/4, 8); show.Width(name) > most {
 		name = Cut(name, most)
 	}
 	tail := fmt.Sprintf(" %3d %%  %s of %s", percent, Digits(s.Ended()), Digits(s.Total))
-	room := min(width-utf8.RuneCountInString(name)-len(tail)-1, 40)
+	room := min(width-show.Width(name)-len(tail)-1, 40)
 	if room < 6 {
 		return name + tail
 	}

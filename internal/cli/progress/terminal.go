@@ -4,7 +4,8 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"unicode/utf8"
+
+	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
 // Terminal keeps a few lines at the bottom of a terminal, below what else is
@@ -66,7 +67,7 @@ func (t *Terminal) rows() int {
 	for _, l := range t.lines {
 		n++
 		if t.width > 0 {
-			n += max(utf8.RuneCountInString(l)-1, 0) / t.width
+			n += max(show.Width(l)-1, 0) / t.width
 		}
 	}
 	return n

@@ -3,9 +3,9 @@ package progress
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
 // Digits writes a number with commas between thousands.
@@ -46,17 +46,5 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d days", d/(24*time.Hour))
 }
 
-// Cut shortens a text to a width and makes it safe to print: names may hold
-// control characters.
-func Cut(s string, width int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, s)
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	return string([]rune(s)[:max(width-1, 0)]) + "…"
-}
+// Cut shortens a text to a width in columns and makes it safe to print.
+func Cut(s string, width int) string { return show.Cut(show.Text(s), width, "…") }

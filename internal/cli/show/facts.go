@@ -3,7 +3,6 @@ package show
 import (
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
 // Facts are names with a text each, as in a page about one thing.
@@ -23,12 +22,12 @@ func (f *Facts) Add(name, text string) {
 func (f *Facts) Print(s *Screen) error {
 	names := 0
 	for _, p := range f.facts {
-		names = max(names, utf8.RuneCountInString(p[0]))
+		names = max(names, Width(p[0]))
 	}
 	indent := strings.Repeat(" ", names+gap)
 	var b strings.Builder
 	for _, p := range f.facts {
-		b.WriteString(p[0] + indent[:len(indent)-utf8.RuneCountInString(p[0])])
+		b.WriteString(p[0] + indent[:len(indent)-Width(p[0])])
 		room := 0
 		if s.Width > 0 {
 			room = max(s.Width-len(indent), 20)
@@ -42,23 +41,27 @@ func (f *Facts) Print(s *Screen) error {
 // Wrap breaks a text into lines of a width, between words where it can. Width
 // 0: one line.
 func Wrap(text string, width int) []string {
-	if width <= 0 || utf8.RuneCountInString(text) <= width {
+	if width <= 0 || Width(text) <= width {
 		return []string{text}
 	}
 	var lines []string
-	line := []rune{}
-	for _, word := range strings.Split(text, " ") {
-		w := []rune(word)
-		if len(line) > 0 && len(line)+1+len(w) > width {
-			lines, line = append(lines, string(line)), line[:0]
+	line, used := "", 0
+	for i, word := range strings.Split(text, " ") {
+		w := Width(word)
+		if i > 0 && used > 0 && used+1+w > width {
+			lines, line, used = append(lines, line), "", 0
 		}
-		if len(line) > 0 {
-			line = append(line, ' ')
+		if used > 0 {
+			line, used = line+" ", used+1
 		}
-		line = append(line, w...)
-		for len(line) > width {
-			lines, line = append(lines, string(line[:width])), line[width:]
+		line, used = line+word, used+w
+		for used > width {
+			part, n := head(line, width)
+			if part == "" { // one character is wider than the line
+				break
+			}
+			lines, line, used = append(lines, part), line[len(part):], used-n
 		}
 	}
-	return append(lines, string(line))
+	return append(lines, line)
 }

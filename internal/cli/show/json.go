@@ -1,24 +1,56 @@
 package show
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
 )
 
 // Lines writes values as JSON, one on each line.
-type Lines struct{ e *json.Encoder }
+type Lines struct {
+	w io.Writer
+	e *json.Encoder
+	b bytes.Buffer
+}
 
 // NewLines writes to w.
 func NewLines(w io.Writer) *Lines {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return &Lines{e}
+	l := &Lines{w: w}
+	l.e = json.NewEncoder(&l.b)
+	l.e.SetEscapeHTML(false)
+	return l
 }
 
 // Print writes one value.
-func (l *Lines) Print(v any) error { return l.e.Encode(v) }
+func (l *Lines) Print(v any) error {
+	l.b.Reset()
+	if err := l.e.Encode(v); err != nil {
+		return err
+	}
+	_, err := l.w.Write(escapeControls(l.b.Bytes()))
+	return err
+}
+
+// escapeControls writes the control characters that JSON allows as they are, and
+// terminals obey, as escapes. In JSON they stand in strings only.
+func escapeControls(b []byte) []byte {
+	is := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
+	if !bytes.ContainsFunc(b, is) {
+		return b
+	}
+	var out bytes.Buffer
+	for _, r := range string(b) {
+		if is(r) {
+			fmt.Fprintf(&out, "\\u%04x", r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.Bytes()
+}
 
 // never is limit.Never: the instant that does not come by waiting.
 const never = 1<<63 - 1

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -41,29 +40,28 @@ func speaksUnicode() bool {
 	return false
 }
 
-// Text makes a text from elsewhere safe to print on one line: it may hold
-// control characters.
-func Text(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
 // Cut shortens a text to a width in columns. Width 0: not at all.
 func (s *Screen) Cut(text string, width int) string {
-	if width <= 0 || utf8.RuneCountInString(text) <= width {
+	if width <= 0 {
 		return text
 	}
 	mark := "…"
 	if !s.Unicode {
 		mark = "..."
 	}
-	keep := width - utf8.RuneCountInString(mark)
-	if keep < 0 {
-		return string([]rune(text)[:width])
+	return Cut(text, width, mark)
+}
+
+// Cut shortens a text to a width in columns, the mark that stands for the rest
+// included.
+func Cut(text string, width int, mark string) string {
+	if Width(text) <= width {
+		return text
 	}
-	return string([]rune(text)[:keep]) + mark
+	if keep := width - Width(mark); keep >= 0 {
+		text, _ = head(text, keep)
+		return text + mark
+	}
+	text, _ = head(text, max(width, 0))
+	return text
 }

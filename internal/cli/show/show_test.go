@@ -150,3 +150,49 @@ func TestWhen(t *testing.T) {
 		t.Errorf("age %q", got)
 	}
 }
+
+// An API's answer may hold what terminals obey (C1 controls, too), what reverses
+// the text around it, and what cannot be seen.
+func TestTextFromAnAPICannotSteerATerminal(t *testing.T) {
+	got := Text("\x1b[2J \u009b31m a\u202egnp.exe\u2066b \u2028 \u200bz\ufeff\U000e0041 \xff\x7f")
+	if want := "?[2J ?31m a?gnp.exe?b ? ?z?? ??"; got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+	for _, whole := range []string{"naïve café", "美国的日本語", "👩\u200d💻", "می\u200cخواهم", "co\u00adop"} {
+		if got := Text(whole); got != whole {
+			t.Errorf("%q became %q", whole, got)
+		}
+	}
+	var b bytes.Buffer
+	if err := NewLines(&b).Print(map[string]string{"error": "a\u009bb\x7f\u007f\u0085c"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"error":"a\u009bb\u007f\u007f\u0085c"}` + "\n"; b.String() != want {
+		t.Errorf("got %s expected %s", b.String(), want)
+	}
+}
+
+// What East Asian scripts take on a terminal is two columns.
+func TestWideCharactersKeepColumnsInLineAndOnTheScreen(t *testing.T) {
+	table := &Table{Columns: []Column{{Name: "queue", Flex: true}, {Name: "n"}}}
+	table.Add("美国的队列", "1")
+	table.Add("cafe\u0301", "2")
+	table.Add("😀 ok", "3")
+	for width, want := range map[int]string{
+		0:  "QUEUE       N\n美国的队列  1\ncafe\u0301        2\n😀 ok       3\n",
+		12: "QUEUE      N\n美国的队…  1\ncafe\u0301       2\n😀 ok      3\n",
+	} {
+		var b bytes.Buffer
+		if err := table.Print(&Screen{Writer: &b, Width: width, Unicode: true}); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != want {
+			t.Errorf("width %d:\n%s\nexpected:\n%s", width, b.String(), want)
+		}
+	}
+	for _, line := range Wrap("美国的日本語 and 😀😀😀😀 more", 7) {
+		if Width(line) > 7 {
+			t.Errorf("%q takes %d columns", line, Width(line))
+		}
+	}
+}

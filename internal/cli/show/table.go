@@ -3,7 +3,6 @@ package show
 import (
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
 // Column is a column of a Table.
@@ -54,7 +53,7 @@ func (t *Table) Print(s *Screen) error {
 		line := ""
 		for k, i := range shown {
 			cell := s.Cut(row[i], width[i])
-			pad := strings.Repeat(" ", max(0, width[i]-utf8.RuneCountInString(cell)))
+			pad := strings.Repeat(" ", max(0, width[i]-Width(cell)))
 			if k > 0 {
 				line += strings.Repeat(" ", gap)
 			}
@@ -90,9 +89,9 @@ func (t *Table) fit(s *Screen, shown []int) []int {
 	width := make([]int, len(t.Columns))
 	total := -gap
 	for _, i := range shown {
-		width[i] = utf8.RuneCountInString(t.Columns[i].Name)
+		width[i] = Width(t.Columns[i].Name)
 		for _, row := range t.rows {
-			width[i] = max(width[i], utf8.RuneCountInString(row[i]))
+			width[i] = max(width[i], Width(row[i]))
 		}
 		total += width[i] + gap
 	}

@@ -1,0 +1,89 @@
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/penstockhq/penstock/apisim"
+)
+
+// into runs a command whose standard output goes to a file.
+func into(t *testing.T, dir, path string, args ...string) *command {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("%s is not here: %v", path, err)
+	}
+	defer f.Close()
+	c := begin(t, dir, func(c *exec.Cmd) { c.Stdout = f }, args...)
+	c.wait()
+	return c
+}
+
+// Who is told that the database has no room and to run the same command again
+// puts a call in twice.
+func TestAFullDiskBehindStandardOutputIsNotTheDatabases(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	for _, args := range [][]string{
+		{"enqueue", "--url", a.URL}, {"jobs"}, {"jobs", "--json"}, {"jobs", "show", "1"}, {"why", "1"}, {"limits"}, {"queues", "--json"},
+		{"queues", "pause", "q"}, {"doctor", "--fast"}, {"jobs", "cancel", "1"}, {"dead", "replay", "1"}, {"prune", "--older-than", "1h"},
+	} {
+		c := into(t, dir, "/dev/full", args...).exits(1).says("what the command did is done", "standard output could not be written")
+		if strings.Contains(c.stderr.String(), "database") {
+			t.Errorf("%v blames the database: %s", args, &c.stderr)
+		}
+	}
+}
+
+// dead discard --queue "$QUEUE" --older-than 7d, with QUEUE not set, must not
+// discard what is in all queues; nor --db "$DB" choose another database.
+func TestAnOptionFromAnUnsetVariableIsRefused(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	id := penstock(t, dir, "enqueue", "--url", a.URL+"/status/400").id()
+	penstock(t, dir, "work", "--drain", "-q").exits(1)
+	for _, option := range []string{"--queue", "--kind", "--limit", "--run", "--text", "--reason"} {
+		penstock(t, dir, "dead", "discard", "--newer-than", "7d", option, "").exits(2).says(option, "got none")
+		penstock(t, dir, "dead", option, "").exits(2).says(option)
+		penstock(t, dir, "jobs", option, "").exits(2).says(option)
+	}
+	penstock(t, dir, "jobs", "--state", "").exits(2).says("--state")
+	for _, args := range [][]string{{"dead", "discard", "--all"}, {"jobs"}, {"limits"}, {"why", id}, {"work", "--drain"}, {"enqueue", "--url", a.URL}, {"exec", "--limit", "a=1/s", "--", "true"}} {
+		args = append([]string{args[0], "--db", ""}, args[1:]...)
+		penstock(t, dir, args...).exits(2).says("expected the path of a database, got none")
+	}
+	penstock(t, dir, "dead", "show", id).exits(0)
+}
+
+// An age beyond the epoch selects nothing, which is no fault of the options.
+func TestOlderThanEverythingSelectsNothing(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	penstock(t, dir, "enqueue", "--url", a.URL).exits(0)
+	penstock(t, dir, "jobs", "--older-than", "99999d").exits(0).prints("no such jobs")
+	penstock(t, dir, "jobs", "--newer-than", "99999d").exits(0).prints("http")
+}
+
+// penstock why prints a call as RUN/CALL-ID; every command must find it by that,
+// with slashes in either name.
+func TestACallIsFoundByItsNameWithSlashes(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	write(t, dir, "c.jsonl", `{"id":"a/b","url":"`+a.URL+`"}`, `{"id":"17","url":"`+a.URL+`"}`)
+	penstock(t, dir, "run", "c.jsonl", "--run", "x/y", "-q").exits(0)
+	for _, name := range []string{"x/y/a/b", "x/y/17"} {
+		penstock(t, dir, "why", name).exits(0).prints("(" + name + ")")
+		penstock(t, dir, "jobs", "show", name).exits(0)
+		penstock(t, dir, "jobs", "cancel", name).exits(1).prints("it had ended before")
+	}
+	write(t, dir, "d.jsonl", `{"id":"y/17","url":"`+a.URL+`"}`)
+	penstock(t, dir, "run", "d.jsonl", "--run", "x", "-q").exits(0)
+	penstock(t, dir, "why", "x/y/17").exits(2).says(`call "y/17" of run "x"`, `call "17" of run "x/y"`, "3 or 2")
+	penstock(t, dir, "why", "--run", "x", "y/17").exits(0)
+	for _, id := range []string{"0", "-1"} {
+		penstock(t, dir, "why", "--", id).exits(2).says("expected the id of a job")
+	}
+}
