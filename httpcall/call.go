@@ -60,7 +60,7 @@ func (c *caller) call(ctx context.Context, r *Request, key string, attempt int) 
 	if a == nil {
 		return c.noAnswer(time.Since(begin), c.sendFailed(ctx, r, &secrets, trace, err))
 	}
-	result := newResult(a)
+	result := newResult(a, &secrets)
 	result.Response = secrets.json(result.Response)
 	out := outcome{
 		status: a.Status, latency: a.Latency,

@@ -22,7 +22,7 @@ type Detail struct {
 }
 
 func newDetail(a *Answer, secrets *scrubber) json.RawMessage {
-	d := Detail{Status: a.Status, Response: secrets.text(string(clean(a.Body, detailBody)))}
+	d := Detail{Status: a.Status, Response: secrets.cutText(a.Body, detailBody, a.Truncated)}
 	for _, name := range sortedNames(a.Header) {
 		if !worthKeeping(name) || len(d.Headers) >= detailHeaders {
 			continue
@@ -30,8 +30,7 @@ func newDetail(a *Answer, secrets *scrubber) json.RawMessage {
 		if d.Headers == nil {
 			d.Headers = map[string]string{}
 		}
-		value := clean([]byte(strings.Join(a.Header[name], ", ")), detailHeader)
-		d.Headers[name] = secrets.text(string(value))
+		d.Headers[name] = secrets.cutText([]byte(strings.Join(a.Header[name], ", ")), detailHeader, false)
 	}
 	return quote(d)
 }

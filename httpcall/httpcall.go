@@ -48,6 +48,9 @@ const (
 )
 
 const (
+	// mostResponse is what a store can keep even if each byte is written as an escape.
+	mostResponse = 64 << 20
+
 	noHeader  = "-"
 	userAgent = "penstock"
 	// maxWait caps a wait that a failure states, as that of a limit's pause is.
@@ -68,7 +71,7 @@ type Options struct {
 	// Timeout bounds each start whose job says nothing else; 0: 60 s.
 	Timeout time.Duration
 	// MaxResponse is how many bytes of a response are kept; what is beyond is
-	// dropped, and the result is marked as truncated; 0: 16 MiB.
+	// dropped, and the result is marked as truncated; 0: 16 MiB, at most 64 MiB.
 	MaxResponse int64
 	// KeyHeader names the header for idempotency keys; "": Idempotency-Key,
 	// "-": none is sent. A request can say otherwise.
@@ -119,8 +122,8 @@ func (o Options) Validate() error {
 	if o.KeyHeader != "" && o.KeyHeader != noHeader && !isToken(o.KeyHeader) {
 		faults = append(faults, fmt.Errorf("KeyHeader: expected the name of a header, or \"-\" for none, got %.40q", o.KeyHeader))
 	}
-	if o.MaxResponse < 0 {
-		faults = append(faults, fmt.Errorf("MaxResponse must be above 0 bytes (or 0 for the default, %d), got %d", DefaultMaxResponse, o.MaxResponse))
+	if o.MaxResponse < 0 || o.MaxResponse > mostResponse {
+		faults = append(faults, fmt.Errorf("MaxResponse must be above 0 and at most %d bytes (or 0 for the default, %d), got %d", mostResponse, DefaultMaxResponse, o.MaxResponse))
 	}
 	return errors.Join(faults...)
 }

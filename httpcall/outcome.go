@@ -96,7 +96,7 @@ const excerptLen = 200
 
 // excerpt is the beginning of the answer, on one line, for an error's text.
 func (v verdictOn) excerpt() string {
-	text := v.secrets.text(string(clean(v.answer.Body, 4*excerptLen)))
+	text := v.secrets.cutText(v.answer.Body, 4*excerptLen, v.answer.Truncated)
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > excerptLen {
 		text = string(wholeCharacters([]byte(text[:excerptLen]))) + "…"

@@ -201,6 +201,7 @@ func TestOptionsValidate(t *testing.T) {
 		"unset reference":   {Headers: http.Header{"X": {"${NOT_SET}"}}},
 		"bad key header":    {KeyHeader: "X Y"},
 		"negative response": {MaxResponse: -1},
+		"more than is kept": {MaxResponse: 64<<20 + 1},
 	} {
 		o.Env = env()
 		if _, err := newCaller(o); err == nil {

@@ -56,6 +56,8 @@ func TestValidate(t *testing.T) {
 		{"idempotency key", header("Idempotency-Key", "order-17"), ""},
 		{"own key header", Request{URL: anURL, KeyHeader: "X-Request-Key", Headers: map[string]string{"x-request-key": "order-17"}}, ""},
 
+		{"sent again by net/http", Request{URL: anURL, Method: "trace"}, "one start could be two calls"},
+
 		{"JSON", body(`{"n": 1}`), ""},
 		{"text", body(`"a=1&b=2"`), ""},
 		{"null", body(`null`), ""},

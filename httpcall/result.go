@@ -56,16 +56,16 @@ func (r Result) encode() json.RawMessage {
 // newResult makes the result of an answer. A body that was cut may end within a
 // character, which is dropped, and is text even if it could be read as JSON: of
 // a number cut in two, another number is left.
-func newResult(a *Answer) Result {
+func newResult(a *Answer, secrets *scrubber) Result {
 	r := Result{Status: a.Status, Truncated: a.Truncated, LatencySeconds: seconds(a.Latency)}
 	body := a.Body
 	if a.Truncated {
-		body = wholeCharacters(body)
+		body = secrets.body(wholeCharacters(body), true)
 	}
 	switch {
 	case len(body) == 0:
 	case !utf8.Valid(body):
-		r.Response, r.Encoding = quote(body), "base64"
+		r.Response, r.Encoding = quote(secrets.body(body, a.Truncated)), "base64"
 	case !a.Truncated && json.Valid(body):
 		var b bytes.Buffer
 		_ = json.Compact(&b, body) // valid, so it can not fail

@@ -55,6 +55,45 @@ func (s *scrubber) addHeader(name, value string) {
 // text takes every value out.
 func (s *scrubber) text(text string) string { return without(text, s.all) }
 
+// cutText is text for the first most bytes of a body or a header: where it is cut, or
+// was cut before, a secret may have been cut, too.
+func (s *scrubber) cutText(body []byte, most int, cut bool) string {
+	text := s.text(string(clean(body, most)))
+	if cut || len(body) > most {
+		return withoutBegun(text, s.all)
+	}
+	return text
+}
+
+// withoutBegun replaces the beginning of a value at the end of text.
+func withoutBegun(text string, values []string) string {
+	most := 0
+	for _, v := range values {
+		for n := min(len(v)-1, len(text)); n >= shortest && n > most; n-- {
+			if strings.HasSuffix(text, v[:n]) {
+				most = n
+			}
+		}
+	}
+	if most == 0 {
+		return text
+	}
+	return text[:len(text)-most] + masked
+}
+
+// body takes secrets out of a body that is not kept as it came: one that was cut, or
+// is not text.
+func (s *scrubber) body(b []byte, cut bool) []byte {
+	if len(s.secret) == 0 {
+		return b
+	}
+	text := without(string(b), s.secret)
+	if cut {
+		text = withoutBegun(text, s.secret)
+	}
+	return []byte(text)
+}
+
 // json takes secrets out of a kept response. If that breaks the JSON, the
 // response is kept as text.
 func (s *scrubber) json(response json.RawMessage) json.RawMessage {

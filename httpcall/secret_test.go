@@ -1,6 +1,7 @@
 package httpcall
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -146,5 +147,43 @@ func TestScrubbingKeepsResponsesJSON(t *testing.T) {
 	}
 	if got := string(s.json([]byte(`{"n": "x12345678"}`))); got != `{"n": "x***"}` {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestASecretThatIsCutIsTakenOut: where an answer was cut for the history, for an
+// error or by MaxResponse, the beginning of a secret could stay; and in an answer that
+// is no text, a whole one.
+func TestASecretThatIsCutIsTakenOut(t *testing.T) {
+	const secret = "sec-0123456789abcdef"
+	c := mustCaller(t, Options{})
+	call := func(most int64, status int, body string, headers ...string) outcome {
+		c = mustCaller(t, Options{Transport: always(status, body, headers...), MaxResponse: most, Env: env("S", secret)})
+		r := Request{URL: "https://h.example/", Headers: map[string]string{"Authorization": "Bearer ${S}"}}
+		return c.call(t.Context(), &r, "", 1)
+	}
+	for cut := 5; cut < len(secret); cut++ {
+		for what, out := range map[string]outcome{
+			"history": call(0, 200, strings.Repeat("x", detailBody-cut)+secret+strings.Repeat("y", 100)),
+			"header":  call(0, 200, "", "X-RateLimit-Scope", strings.Repeat("x", detailHeader-cut)+secret+strings.Repeat("y", 100)),
+			"error":   call(0, 400, strings.Repeat(" ", 4*excerptLen-cut)+secret+strings.Repeat("y", 100)),
+			"result":  call(1000, 200, strings.Repeat("x", 1000-cut)+secret),
+		} {
+			detail, result := string(out.detail), string(out.result)
+			if what == "history" {
+				result = "" // it has the whole, without the secret
+			}
+			text := detail + result
+			if out.err != nil {
+				text += out.err.Error()
+			}
+			if strings.Contains(text, secret[:5]) {
+				t.Errorf("%s, cut after %d bytes: %.40q … %q", what, cut, text, text[max(0, len(text)-80):])
+			}
+		}
+	}
+	raw := parse(t, call(0, 200, "\xff\xfe "+secret+" \xff").result)
+	var b []byte
+	if err := json.Unmarshal(raw.Response, &b); err != nil || raw.Encoding != "base64" || !strings.Contains(string(b), masked) || strings.Contains(string(b), secret) {
+		t.Errorf("%s response %q, %v", raw.Encoding, b, err)
 	}
 }

@@ -17,8 +17,11 @@ import (
 // nil. No fault quotes a value that may be a secret.
 func (r Request) Validate() error {
 	faults := checkURL(r.URL)
-	if r.Method != "" && (!isToken(r.Method) || r.verb() == http.MethodConnect) {
+	switch verb := r.verb(); {
+	case r.Method != "" && !isToken(r.Method), verb == http.MethodConnect:
 		faults = append(faults, fmt.Errorf("method: expected one such as GET or POST, got %.40q", r.Method))
+	case verb == http.MethodTrace: // net/http sends it again by itself, and cannot be kept from it
+		faults = append(faults, fmt.Errorf("method: %.40q is not made: it is for looking at proxies, and one start could be two calls", r.Method))
 	}
 	faults = append(faults, r.checkHeaders()...)
 	faults = append(faults, checkBody(r.Body)...)
