@@ -60,14 +60,14 @@ func newestFirst(pattern string) []string {
 	return dirs
 }
 
-// major is the first number in a path that stands for a version: 15 in
+// major is the last number in a path, which stands for a version: 15 in
 // /usr/lib/postgresql/15/bin. 0 if there is none.
 func major(path string) int {
 	digits := strings.FieldsFunc(path, func(r rune) bool { return r < '0' || r > '9' })
 	if len(digits) == 0 {
 		return 0
 	}
-	n, _ := strconv.Atoi(digits[0])
+	n, _ := strconv.Atoi(digits[len(digits)-1])
 	return n
 }
 

@@ -2,6 +2,7 @@ package pgtest_test
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"testing"
 
@@ -62,5 +63,35 @@ func TestServerCrashes(t *testing.T) {
 	var n int
 	if err := connect(t, s.SocketDSN("penstock")).QueryRow(t.Context(), `SELECT count(*) FROM a`).Scan(&n); err != nil {
 		t.Errorf("what was committed is gone: %v", err)
+	}
+}
+
+// Nothing may lean on an order, or a zone, that only some servers have.
+func TestDSNIsNotWhatAnybodyHasByChance(t *testing.T) {
+	conn := connect(t, pgtest.DSN(t))
+	var icu, byLetters bool
+	var offset int
+	err := conn.QueryRow(t.Context(), `SELECT
+		current_setting('server_version_num')::int >= 150000 AND EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i'),
+		'a' < 'B', extract(timezone FROM now())::int`).Scan(&icu, &byLetters, &offset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if icu && !byLetters {
+		t.Error("text is in the order of bytes")
+	}
+	if os.Getenv(pgtest.Env) == "" && offset%3600 == 0 { // somebody's own server has what it has
+		t.Errorf("the server's zone is %d s off, want no whole hours", offset)
+	}
+}
+
+func TestManyDatabasesAtOnce(t *testing.T) {
+	for range 8 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			if err := connect(t, pgtest.DSN(t)).Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

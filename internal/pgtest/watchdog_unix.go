@@ -15,7 +15,14 @@ import (
 const watchScript = `
 trap '' HUP INT TERM
 cat >/dev/null
-pid=$(sed -n 1p "$2" 2>/dev/null)
+pid=$(sed -n 1p "$2")
+# Where it can be seen: the number may be another process's by now.
+if [ -n "$pid" ] && [ -d /proc/self ]; then
+	case $(readlink "/proc/$pid/cwd") in
+	"$1"*) ;;
+	*) pid= ;;
+	esac
+fi
 if [ -n "$pid" ]; then
 	kill -QUIT "$pid"
 	kill -CONT "$pid"
