@@ -6,7 +6,7 @@
 //	db = pgtest.Bouncer(t, db)                  // PgBouncer in transaction mode
 //
 // DSN's databases are on one server: the one that the environment variable
-// PENSTOCK_TEST_POSTGRES names by the DSN of a role that may create databases, else
+// PENSTOCK_TEST_POSTGRES names by the URL of a role that may create databases, else
 // a throwaway one that the test's process starts from the binaries it finds.
 // `make test` starts one for the whole run (the command in cmd does).
 //

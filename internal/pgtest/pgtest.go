@@ -16,7 +16,8 @@ import (
 )
 
 // Env is the environment variable that names the server whose databases DSN
-// gives out: the DSN of a role that may create databases.
+// gives out: a URL, postgres://role:password@host/database, of a role that may
+// create databases.
 const Env = "PENSTOCK_TEST_POSTGRES"
 
 // callTimeout is how long a server may take to make or drop a database, while
@@ -26,8 +27,9 @@ const callTimeout = 2 * time.Minute
 // shared is the DSN of the server of this process's tests. It ends with the process.
 var shared = sync.OnceValues(func() (string, error) {
 	if dsn := os.Getenv(Env); dsn != "" {
-		if _, err := pgx.ParseConfig(dsn); err != nil {
-			return "", fmt.Errorf("%s: %w", Env, err) // without the password, pgx sees to that
+		u, err := url.Parse(dsn)
+		if err != nil || !strings.HasPrefix(u.Scheme, "postgres") {
+			return "", fmt.Errorf("%s: expected a URL such as postgres://role:password@host/database", Env) // and not what came, it has a password
 		}
 		return dsn, nil
 	}
@@ -55,7 +57,7 @@ func fresh(t testing.TB, server string) string {
 	t.Helper()
 	name := "pgtest_" + password()
 	if err := onServer(server, func(ctx context.Context, conn *pgx.Conn) error { return create(ctx, conn, name) }); err != nil {
-		t.Fatalf("make a database for the test: %v", err)
+		t.Fatalf("make a database for the test (on the server that %s names, if it does): %v", Env, err)
 	}
 	t.Cleanup(func() {
 		err := onServer(server, func(ctx context.Context, conn *pgx.Conn) error {
@@ -97,11 +99,17 @@ func onServer(dsn string, do func(context.Context, *pgx.Conn) error) error {
 	return do(ctx, conn)
 }
 
-// withDatabase is the DSN with another database's name, for both forms of DSNs.
+// withDatabase is the URL with another database's name.
 func withDatabase(dsn, name string) string {
-	if u, err := url.Parse(dsn); err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") {
-		u.Path = "/" + name
-		return u.String()
+	return change(dsn, func(u *url.URL) { u.Path = "/" + name })
+}
+
+// change changes a URL that was parsed before.
+func change(dsn string, how func(*url.URL)) string {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return dsn // whoever connects says what is wrong with it
 	}
-	return dsn + " dbname=" + name // the last one counts
+	how(u)
+	return u.String()
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -191,16 +190,13 @@ func (l *Link) pump(to, from net.Conn, loses func(linkState) bool) {
 	}
 }
 
-// withAddress is the DSN with another host and port, for both forms of DSNs.
+// withAddress is the URL with another host and port.
 func withAddress(dsn, address string) string {
-	if u, err := url.Parse(dsn); err == nil && strings.HasPrefix(u.Scheme, "postgres") {
+	return change(dsn, func(u *url.URL) {
 		u.Host = address
 		q := u.Query()
 		q.Del("host")
 		q.Del("port")
 		u.RawQuery = q.Encode()
-		return u.String()
-	}
-	host, port, _ := net.SplitHostPort(address)
-	return dsn + " host=" + host + " port=" + port // the last ones count
+	})
 }
