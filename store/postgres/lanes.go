@@ -25,6 +25,13 @@ const (
 	lanesMost = 100_000
 )
 
+// forget is called when lanes are removed.
+func (b *laneBook) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.ids)
+}
+
 // find returns the ids of lanes by the text of their keys. Those that the book does
 // not know are looked up, and made if they are not there.
 func (b *laneBook) find(ctx context.Context, keys []store.LaneKey) (map[string]int64, error) {

@@ -145,6 +145,7 @@ func (t *tx) UnusedLanes() ([]int64, error) {
 func (t *tx) DropLanes(ids []int64) (int, error) {
 	t.kept.moved()
 	t.kept.lanes = nil
+	t.lanesOf.forget()
 	dropped, err := t.listIDs(`DELETE FROM penstock.lane WHERE id = ANY ($1::bigint[]) AND state = 3 RETURNING id`, ids)
 	return len(dropped), err
 }

@@ -1,11 +1,13 @@
 package migrate_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -106,9 +108,11 @@ func TestManyMigrateAtOnce(t *testing.T) {
 // waiting returns when that many wait for a lock.
 func waiting(t *testing.T, conn *pgx.Conn, many int) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for n := 0; n < many; {
-		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&n); err != nil {
-			t.Fatal(err)
+		if err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&n); err != nil {
+			t.Fatalf("%d wait for a lock, want %d: %v", n, many, err)
 		}
 	}
 }
