@@ -30,6 +30,7 @@ type bulk struct {
 	client *penstock.Client
 	path   string
 	signal *interrupts
+	screen *screen
 	out    io.Writer
 	err    io.Writer
 	apply  func(ctx context.Context, jobs []penstock.JobInfo) ([]error, error)
@@ -132,6 +133,8 @@ func (b *bulk) run(cmd *cobra.Command, args []string, states ...penstock.State) 
 	}
 	b.signal = watchSignals(ctx)
 	defer b.signal.close()
+	b.screen = newScreen(b.err, b.json)
+	defer b.screen.close()
 	if len(ids) > 0 {
 		err = b.named(ctx, ids, states)
 	} else {
@@ -286,6 +289,7 @@ func (b *bulk) change(ctx context.Context, jobs []penstock.JobInfo, many bool) e
 	if err != nil {
 		return err
 	}
+	defer func() { b.screen.note(count(b.report.done, "dead letter") + " " + b.done) }()
 	for i, e := range errs {
 		switch {
 		case e == nil:
@@ -314,9 +318,9 @@ func (b *bulk) refuse(id int64, why string) error {
 	}
 	switch n := b.report.refused; {
 	case n <= most:
-		fmt.Fprintf(b.err, "penstock: job %d is not %s: %s\n", id, b.done, show.Text(why))
+		b.screen.say("job %d is not %s: %s", id, b.done, why)
 	case n == most+1:
-		fmt.Fprintf(b.err, "penstock: further ones are counted only; --json has them all\n")
+		b.screen.say("further ones are counted only; --json has them all")
 	}
 	return nil
 }
@@ -324,6 +328,7 @@ func (b *bulk) refuse(id int64, why string) error {
 // end prints the counts and gives the exit code.
 func (b *bulk) end(err error) error {
 	r := b.report
+	b.screen.clear()
 	if b.json {
 		counts := map[string]int64{b.done: r.done, "refused": r.refused, "gone": r.gone}
 		if b.verb == "replay" {

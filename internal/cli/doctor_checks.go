@@ -230,15 +230,20 @@ func (d *doctor) pausedQueues() error {
 	return nil
 }
 
-// unserved tells of due jobs that no live process can run.
+// unserved tells of due jobs that no live process can run. A wish for a permit whose
+// process is gone is one that nobody needs to care for.
 func (d *doctor) unserved() error {
 	all, err := d.st.Unserved(d.ctx)
 	if err != nil {
 		return err
 	}
 	var texts []string
-	total := int64(0)
+	total, wishes := int64(0), int64(0)
 	for _, u := range all {
+		if strings.HasPrefix(u.Kind, store.PrivateKind) {
+			wishes += u.Due
+			continue
+		}
 		text := fmt.Sprintf("%s of kind %s in queue %s", show.Number(u.Due), u.Kind, u.Queue)
 		if u.Run != "" {
 			text += ", run " + u.Run
@@ -248,9 +253,12 @@ func (d *doctor) unserved() error {
 	}
 	if total > 0 {
 		d.find("workers", problem, "start a process that runs them, such as penstock work for kind http", "no live process runs %s: %s", show.Count(total, "due job"), list(texts))
-		return nil
+	} else {
+		d.find("workers", fine, "", "each due job has a process that can run it")
 	}
-	d.find("workers", fine, "", "each due job has a process that can run it")
+	if wishes > 0 {
+		d.find("permits", noted, "the next process that works for a while removes them; none is granted", "%s for a permit, of processes that are gone", show.Count(wishes, "wish"))
+	}
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/httpcall"
+	"github.com/penstockhq/penstock/internal/cli/batch"
 	"github.com/penstockhq/penstock/internal/cli/show"
 	"github.com/penstockhq/penstock/store"
 )
@@ -221,14 +222,20 @@ func drawsAndHost(draws []penstock.Draw, host string) []penstock.Draw {
 func body(data string, in io.Reader) (json.RawMessage, error) {
 	text := []byte(data)
 	if name, isFile := strings.CutPrefix(data, "@"); isFile {
-		var err error
-		if name == "-" {
-			text, err = io.ReadAll(in)
-		} else {
-			text, err = os.ReadFile(name)
+		if name != "-" {
+			f, err := os.Open(name)
+			if err != nil {
+				return nil, inputf("--data: %v", err)
+			}
+			defer f.Close()
+			in = f
 		}
-		if err != nil {
+		var err error
+		if text, err = io.ReadAll(io.LimitReader(in, batch.MaxLine+1)); err != nil {
 			return nil, inputf("--data: %v", err)
+		}
+		if len(text) > batch.MaxLine {
+			return nil, inputf("--data: it has more than %s: keep large data elsewhere and send where it is", show.Bytes(batch.MaxLine))
 		}
 	}
 	if len(text) == 0 {

@@ -24,12 +24,13 @@ granted together, or none is charged.
 makes the database if it is not there. --limit 'NAME/*=SPEC' declares a limit for each key
 after the slash, and draws on none.
 
-Signals go to the command. If penstock itself is killed, the permits come back at
-once, and on Linux the command is killed with it.
+Signals go to the command; INT and QUIT typed at its terminal reach it by themselves.
+If penstock itself is killed, the permits come back at once, and on Linux the
+command is killed with it.
 
 Exit code: that of the command; 128 and the number of the signal that ended it; 126
-or 127 if it cannot be started; 1 if --wait is over or the permit was lost; 2 bad
-usage or an unknown limit; 3 the database failed.`
+or 127 if it cannot be started; 1 if --wait is over or the permit was lost or
+cancelled; 2 bad usage or an unknown limit; 3 the database failed.`
 
 const execExample = `  # a script that calls an API, at most 5 of them a second on this machine
   penstock exec --limit sms=5/s -- ./send.sh +441632960001
@@ -121,7 +122,7 @@ func runExec(cmd *cobra.Command, f *execFlags, args []string) error {
 	child := exec.Command(path, args[1:]...)
 	child.Args[0] = args[0]
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	return hold(permit, child, signals, isTerminal(cmd.InOrStdin()))
+	return hold(permit, child, signals)
 }
 
 // signalError says that a signal came before the command was started.
@@ -160,30 +161,34 @@ func awaitPermit(ctx context.Context, c *penstock.Client, f *execFlags, signals 
 }
 
 // hold runs the command while the permit is held. What is typed at a terminal
-// reaches the command without us, and would reach it twice.
-func hold(p *penstock.Permit, child *exec.Cmd, signals <-chan os.Signal, typed bool) error {
+// reaches the command without us, and would reach it twice: a second INT makes many
+// programs drop what they are at.
+func hold(p *penstock.Permit, child *exec.Cmd, signals <-chan os.Signal) error {
 	ended, err := startTied(child)
 	if err != nil {
 		release(p)
 		return cannotStart(child.Path, err)
 	}
 	lost := p.Context().Done()
-	failed := false
+	var why error
 	for {
 		select {
 		case s := <-signals:
-			if !typed || s != syscall.SIGINT && s != syscall.SIGQUIT {
+			if s != syscall.SIGINT && s != syscall.SIGQUIT || !inForeground() {
 				_ = child.Process.Signal(s) // an error says that it has just ended
 			}
 		case <-lost:
 			// Others may have the permit now.
-			lost, failed = nil, true
+			lost, why = nil, errPermitLost
+			if errors.Is(context.Cause(p.Context()), penstock.ErrCancelled) {
+				why = errPermitCancelled
+			}
 			_ = child.Process.Signal(syscall.SIGTERM)
 		case err := <-ended:
 			release(p)
 			code := exitOf(child.ProcessState, err)
-			if failed && code.Code != exitDone {
-				return &exitError{Code: exitFailed, Err: errors.New("the permit was lost, since the database was out of reach for too long: the command was told to end")}
+			if why != nil && code.Code != exitDone {
+				return &exitError{Code: exitFailed, Err: why}
 			}
 			if code.Code == exitDone {
 				return nil
@@ -192,6 +197,11 @@ func hold(p *penstock.Permit, child *exec.Cmd, signals <-chan os.Signal, typed b
 		}
 	}
 }
+
+var (
+	errPermitLost      = errors.New("the permit was lost, since the database was out of reach for too long: the command was told to end")
+	errPermitCancelled = errors.New("somebody cancelled the permit: the command was told to end")
+)
 
 // release gives the permit back. If that cannot be stored soon, it comes back
 // with the end of this process.

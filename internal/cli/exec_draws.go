@@ -101,6 +101,9 @@ func (l *costValue) Set(text string) error {
 func (l *drawList) declare(ctx context.Context, c *penstock.Client) error {
 	for _, name := range sortedNames(l.specs) {
 		if err := c.DeclareLimit(ctx, name, l.specs[name].String()); err != nil {
+			if !isStoreFailure(err) && ctx.Err() == nil { // what is wrong is the name
+				err = inputf("%v", oneLine(err))
+			}
 			return err
 		}
 	}

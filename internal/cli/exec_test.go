@@ -180,3 +180,44 @@ func TestExecKilled(t *testing.T) {
 		_ = syscall.Kill(n, syscall.SIGKILL)
 	}
 }
+
+// A permit that somebody cancelled was not lost for want of the database, and is not
+// running on because nothing is kept of it.
+func TestACancelledPermitIsSaidToBeCancelled(t *testing.T) {
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready")
+	c := sh(t, dir, "echo y > "+ready+"; exec sleep 60")
+	awaitFile(t, ready)
+	running := penstock(t, dir, "jobs", "--state", "running", "--json").exits(0).lines()
+	if len(running) != 1 {
+		t.Fatalf("running: %v", running)
+	}
+	penstock(t, dir, "jobs", "cancel", "--wait", "20s", sprint(running[0]["id"])).exits(0).prints("cancelled; a permit is not kept")
+	c.wait()
+	c.exits(1).says("somebody cancelled the permit")
+}
+
+// A process that was killed while it waited for a permit leaves its wish in line
+// until another one works for a while. No worker can help that.
+func TestDoctorTakesNoWishOfADeadProcessForWork(t *testing.T) {
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready")
+	holder := sh(t, dir, "echo y > "+ready+"; exec sleep 60")
+	awaitFile(t, ready)
+	waiting := begin(t, dir, nil, "exec", "--limit", "one", "--", "true")
+	await(t, "it stands in line", func() bool {
+		return len(penstock(t, dir, "jobs", "--state", "waiting", "--json").exits(0).lines()) == 1
+	})
+	waiting.kill(syscall.SIGKILL)
+	waiting.wait()
+	holder.kill(syscall.SIGTERM)
+	holder.wait()
+	penstock(t, dir, "doctor", "--fast").exits(0).prints("1 wish for a permit, of processes that are gone")
+}
+
+// What is wrong with a limit's name is not the database's fault.
+func TestABadNameOfALimitIsBadUsage(t *testing.T) {
+	dir := t.TempDir()
+	penstock(t, dir, "exec", "--limit", "x\ny=5/s", "--", "true").exits(2).says("limit name")
+	penstock(t, dir, "enqueue", "--url", "http://127.0.0.1:1", "--limit", strings.Repeat("l", 600)+"=5/s").exits(2).says("limit name")
+}

@@ -87,3 +87,26 @@ func TestACallIsFoundByItsNameWithSlashes(t *testing.T) {
 		penstock(t, dir, "why", "--", id).exits(2).says("expected the id of a job")
 	}
 }
+
+// A file without an end must not fill the memory.
+func TestDataWithoutAnEndIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Skip("no /dev/zero here")
+	}
+	penstock(t, t.TempDir(), "enqueue", "--url", "http://127.0.0.1:1", "--data", "@/dev/zero").exits(2).says("more than 1.0 MiB")
+}
+
+// Resuming a limit that its spec stops changes nothing, and says so.
+func TestResumeSaysThatTheSpecStopsTheLimit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	penstock(t, dir, "exec", "--limit", "a=1/s", "--", "true").exits(0)
+	penstock(t, dir, "limits", "set", "a", "paused").exits(0)
+	penstock(t, dir, "limits", "resume", "a").exits(0).says(`its spec is "paused"`)
+	penstock(t, dir, "limits", "reset", "a").exits(0)
+	c := penstock(t, dir, "limits", "resume", "a").exits(0)
+	if c.stderr.Len() > 0 {
+		t.Errorf("it says %s", &c.stderr)
+	}
+}

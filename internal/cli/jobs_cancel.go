@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/internal/cli/show"
+	"github.com/penstockhq/penstock/store"
 )
 
-const cancelLong = `Cancel jobs, named by their ids or as RUN/CALL-ID. One that waits is cancelled at once and never starts. One that runs
-gets its signal within a second: an HTTP call is broken off, a handler's context
-ends. A job that ended before stays as it ended.
+const cancelLong = `Cancel jobs, named by their ids or as RUN/CALL-ID. One that waits is cancelled at
+once and never starts. One that runs gets its signal within a second: an HTTP call is
+broken off, a handler's context ends, a command of penstock exec gets TERM. A job that
+ended before stays as it ended.
 
 The command waits for a running job to say what became of it, for up to --wait.
 A job that succeeds although it was told to stop is done, not cancelled.`
@@ -46,9 +49,12 @@ func someIDs(cmd *cobra.Command, args []string) error {
 // cancelled is what became of one job, as JSON.
 type cancelled struct {
 	ID    int64           `json:"id"`
-	State *penstock.State `json:"state"` // null: no such job
+	State *penstock.State `json:"state"` // null: no such job, or not any more
 	Now   bool            `json:"cancelled_now"`
 	Text  string          `json:"text"`
+
+	permit bool // of penstock exec, which is not kept when it ends
+	gone   bool // it ended, and is not kept
 }
 
 func cancelJobs(cmd *cobra.Command, f *jobsFlags, args []string, wait time.Duration) error {
@@ -71,7 +77,10 @@ func cancelJobs(cmd *cobra.Command, f *jobsFlags, args []string, wait time.Durat
 		if err == nil {
 			var after penstock.State
 			if after, err = c.Cancel(ctx, id); err == nil {
-				asked[i] = cancelled{ID: id, State: &after, Now: after == penstock.Running || after == penstock.Cancelled && !before.State.Ended()}
+				asked[i] = cancelled{
+					ID: id, State: &after, Now: after == penstock.Running || after == penstock.Cancelled && !before.State.Ended(),
+					permit: strings.HasPrefix(before.Kind, store.PrivateKind),
+				}
 				continue
 			}
 		}
@@ -111,7 +120,7 @@ func awaitEnds(ctx context.Context, c *penstock.Client, asked []cancelled, wait 
 		running := map[int64]*cancelled{}
 		var ids []int64
 		for i := range asked {
-			if a := &asked[i]; a.State != nil && *a.State == penstock.Running {
+			if a := &asked[i]; a.State != nil && *a.State == penstock.Running && !a.gone {
 				running[a.ID] = a
 				ids = append(ids, a.ID)
 			}
@@ -131,6 +140,10 @@ func awaitEnds(ctx context.Context, c *penstock.Client, asked []cancelled, wait 
 		for _, j := range jobs {
 			state := j.State
 			running[j.ID].State = &state
+			delete(running, j.ID)
+		}
+		for _, a := range running {
+			a.gone = true
 		}
 	}
 }
@@ -138,6 +151,10 @@ func awaitEnds(ctx context.Context, c *penstock.Client, asked []cancelled, wait 
 func (a *cancelled) explain() {
 	switch {
 	case a.State == nil:
+	case a.gone && a.permit:
+		*a.State, a.Text = penstock.Cancelled, "cancelled; a permit is not kept"
+	case a.gone:
+		a.State, a.Text = nil, "it ended, and was removed before it could be seen how"
 	case *a.State == penstock.Cancelled && a.Now:
 		a.Text = "cancelled"
 	case *a.State == penstock.Cancelled:

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -103,7 +104,13 @@ func newLimitsResume(f *opsFlags) *cobra.Command {
 		Example: "  penstock limits resume api.example.com",
 		Args:    oneName("limit"), ValidArgsFunction: firstOnly(completeLimits),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(cmd, args[0], func(ctx context.Context, st store.Store, _ int64) error { return st.ResumeLimit(ctx, args[0]) })
+			return f.change(cmd, args[0], func(ctx context.Context, st store.Store, _ int64) error {
+				err := st.ResumeLimit(ctx, args[0])
+				if l, e := st.Limit(ctx, args[0]); err == nil && e == nil && l.Spec.Paused {
+					fmt.Fprintf(cmd.ErrOrStderr(), "penstock: its spec is \"paused\", so it is paused still: penstock limits set or reset changes that\n")
+				}
+				return err
+			})
 		},
 	}
 }
