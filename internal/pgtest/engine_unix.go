@@ -12,9 +12,10 @@ import (
 )
 
 // Roles of a throwaway server; both have its password. Tests use the plain
-// one, as people do: nothing in Penstock may need more.
+// one, as people do: nothing in Penstock may need more. Its name is not that of the
+// usual schema, which it would find without being told where tables are.
 const (
-	plainRole = "penstock"
+	plainRole = "tester"
 	superRole = "postgres"
 )
 

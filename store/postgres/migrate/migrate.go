@@ -88,9 +88,10 @@ func (s *Steps) once(ctx context.Context, db DB, schema string, target int) (don
 	if version == target {
 		return nil, tx.Commit(ctx)
 	}
-	done = &Done{Version: version + 1}
-	if version > target {
-		done = &Done{Version: version - 1, Back: true}
+	if version < target {
+		done = &Done{Version: version + 1, Name: s.steps[version].name}
+	} else {
+		done = &Done{Version: version - 1, Name: s.steps[version-1].name, Back: true}
 	}
 	begun := time.Now()
 	if err := s.step(ctx, tx, schema, version, done); err != nil {
@@ -116,16 +117,12 @@ func (s *Steps) step(ctx context.Context, tx pgx.Tx, schema string, version int,
 		return err
 	}
 	if done.Back {
-		step := s.steps[version-1]
-		done.Name = step.name
-		if err := run(ctx, tx, step.down); err != nil {
+		if err := run(ctx, tx, s.steps[version-1].down); err != nil {
 			return err
 		}
 		return one(ctx, tx, nil, `DELETE FROM `+quoted+`.migration WHERE version = $1`, version)
 	}
-	step := s.steps[version]
-	done.Name = step.name
-	if err := run(ctx, tx, step.up); err != nil {
+	if err := run(ctx, tx, s.steps[version].up); err != nil {
 		return err
 	}
 	return one(ctx, tx, nil, `INSERT INTO `+quoted+`.migration (version) VALUES ($1)`, done.Version)

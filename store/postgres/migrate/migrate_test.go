@@ -192,15 +192,15 @@ func TestSQLThatEndsItsTransactionIsRefused(t *testing.T) {
 func TestARoleWithLittle(t *testing.T) {
 	srv := pgtest.Server(t, pgtest.Options{})
 	super := connect(t, srv.SuperDSN("penstock"))
-	exec(t, super, `CREATE SCHEMA given AUTHORIZATION penstock; ALTER DATABASE penstock OWNER TO postgres;
-		REVOKE ALL ON DATABASE penstock FROM penstock, PUBLIC; GRANT CONNECT ON DATABASE penstock TO penstock;
-		ALTER ROLE penstock SET statement_timeout = '50ms'; ALTER ROLE penstock SET default_transaction_read_only = on;
-		ALTER ROLE penstock SET default_transaction_isolation = 'serializable'`)
+	exec(t, super, `CREATE SCHEMA given AUTHORIZATION tester; ALTER DATABASE penstock OWNER TO postgres;
+		REVOKE ALL ON DATABASE penstock FROM tester, PUBLIC; GRANT CONNECT ON DATABASE penstock TO tester;
+		ALTER ROLE tester SET statement_timeout = '50ms'; ALTER ROLE tester SET default_transaction_read_only = on;
+		ALTER ROLE tester SET default_transaction_isolation = 'serializable'`)
 	conn := connect(t, srv.DSN("penstock"))
 	slow := [2]string{`SELECT pg_sleep(0.1); CREATE TABLE a (id int)`, `DROP TABLE a`}
 	to(t, load(t, slow), conn, "given", 1, 1)
 	at(t, conn, "given", 1, "a")
-	if _, err := load(t, slow).Migrate(t.Context(), conn, "penstock", 1); err == nil || !strings.Contains(err.Error(), "the role may not do that") {
+	if _, err := load(t, slow).Migrate(t.Context(), conn, "penstock", 1); err == nil || !strings.Contains(err.Error(), "0001_step: the role may not do that") {
 		t.Errorf("a schema that the role may not make: %v", err)
 	}
 }
