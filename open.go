@@ -7,15 +7,19 @@ import (
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/memory"
+	"github.com/penstockhq/penstock/store/postgres"
+	"github.com/penstockhq/penstock/store/postgres/migrate"
 	"github.com/penstockhq/penstock/store/sqlite"
 )
 
 // Open returns a client over the store at target: the path of a SQLite file,
-// which is created (mode 0600) if it is not there, or "memory:" for a store
-// that ends with the process. Close the client to close the store.
+// which is created (mode 0600) if it is not there; the URL of a PostgreSQL
+// database, postgres://user@host/database, where [postgres.Migrate] or the
+// command penstock migrate has made the tables; or "memory:" for a store that
+// ends with the process. Close the client to close the store.
 //
-// Errors of the file: store.ErrNotOurs, store.ErrNewerSchema, store.ErrBusy and
-// those of package store/sqlite.
+// Errors of the database: store.ErrNotOurs, store.ErrNewerSchema, store.ErrBusy,
+// those of package store/sqlite, and migrate.ErrUnmigrated.
 func Open(ctx context.Context, target string, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("penstock: configuration: %w", err)
@@ -35,9 +39,12 @@ func Open(ctx context.Context, target string, cfg Config) (*Client, error) {
 func openStore(ctx context.Context, target string, cfg Config) (store.Store, error) {
 	switch target {
 	case "":
-		return nil, errors.New("open: expected the path of a database, or \"memory:\", got nothing")
+		return nil, errors.New("open: expected the path of a file, the URL of a PostgreSQL database, or \"memory:\", got nothing")
 	case "memory:":
 		return memory.New(memory.Options{}), nil
+	}
+	if migrate.IsDSN(target) {
+		return postgres.Open(ctx, target, postgres.Options{})
 	}
 	return sqlite.Open(ctx, target, sqlite.Options{Adopt: cfg.Adopt})
 }

@@ -2,25 +2,33 @@ package penstock
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
-	"github.com/penstockhq/penstock/store/sqlite"
 )
 
 // errNoTx refuses a transaction on a store that has none to share.
-var errNoTx = errors.New("this store cannot share a transaction: it takes a client over a SQLite file")
+var errNoTx = errors.New("this store cannot share a transaction: it takes a client over a SQLite file or over PostgreSQL")
+
+// A Transaction is one of the caller's own on the database of the client's store:
+// a *sql.Tx on a SQLite file; a pgx.Tx or a *sql.Tx (of any driver) on PostgreSQL.
+type Transaction any
 
 // EnqueueTx is [Client.Enqueue] inside the caller's own transaction on the same
-// SQLite file: the job is there if and only if the transaction commits. Open the
-// database with database/sql and the driver "sqlite" of modernc.org/sqlite, with
-// a busy timeout, and begin the transaction with _txlock=immediate, or enqueue
-// before it reads anything. A file that had tables before needs Config.Adopt.
-func (c *Client) EnqueueTx(ctx context.Context, tx *sql.Tx, kind string, payload any, opts ...EnqueueOption) (Enqueued, error) {
+// database: the job is there if and only if the transaction commits. Workers find
+// it within 100 ms of the commit.
+//
+// PostgreSQL: the transaction may be of any isolation level and stay open for long;
+// it holds up nobody but those who enqueue the same unique key. Replace is refused.
+//
+// SQLite: open the file with database/sql and the driver "sqlite" of
+// modernc.org/sqlite, with a busy timeout, and begin the transaction with
+// _txlock=immediate, or enqueue before it reads anything. A file that had tables
+// before needs Config.Adopt.
+func (c *Client) EnqueueTx(ctx context.Context, tx Transaction, kind string, payload any, opts ...EnqueueOption) (Enqueued, error) {
 	j := NewJob{Kind: kind, Payload: payload}
 	for _, o := range opts {
 		o.applyEnqueue(&j)
@@ -34,34 +42,44 @@ func (c *Client) EnqueueTx(ctx context.Context, tx *sql.Tx, kind string, payload
 
 // EnqueueManyTx is [Client.EnqueueMany] inside the caller's own transaction. If
 // it fails, roll the transaction back.
-func (c *Client) EnqueueManyTx(ctx context.Context, tx *sql.Tx, jobs []NewJob) ([]Enqueued, error) {
-	if _, ok := c.st.(*sqlite.Store); !ok {
+func (c *Client) EnqueueManyTx(ctx context.Context, tx Transaction, jobs []NewJob) ([]Enqueued, error) {
+	host, ok := c.st.(engine.Guest)
+	if !ok {
 		return nil, errNoTx
 	}
-	return c.insert(ctx, jobs, "", func(ctx context.Context, rows []store.NewJob) ([]store.Inserted, error) {
-		return engine.Insert(sqlite.InTx(ctx, tx, nil), rows)
+	return c.insert(ctx, jobs, "", func(ctx context.Context, rows []store.NewJob) (out []store.Inserted, err error) {
+		err = host.Within(ctx, tx, func(t engine.Tx) error {
+			out, err = engine.Insert(t, rows)
+			return err
+		})
+		return out, err
 	})
 }
 
 // OnceTx is [Once] for an effect that is written inside the caller's own
-// transaction on the same SQLite file: what fn writes with tx and the note that
-// it happened commit or roll back together, so the effect is never in doubt. The
-// caller commits. Call it before the transaction reads anything, or begin it
-// with _txlock=immediate.
-func OnceTx[T any](ctx context.Context, tx *sql.Tx, key string, fn func(ctx context.Context) (T, error)) (T, error) {
+// transaction on the same database: what fn writes with tx and the note that it
+// happened commit or roll back together, so the effect is never in doubt. The
+// caller commits. On SQLite call it before the transaction reads anything, or
+// begin it with _txlock=immediate. On PostgreSQL another start that comes to the
+// same effect waits for the transaction's end.
+func OnceTx[T any](ctx context.Context, tx Transaction, key string, fn func(ctx context.Context) (T, error)) (T, error) {
 	var none T
 	s := startOf(ctx)
 	if s == nil {
 		return none, fmt.Errorf("once %q: %w", key, ErrNoJob)
 	}
-	if _, ok := s.w.st.(*sqlite.Store); !ok {
+	host, ok := s.w.st.(engine.Guest)
+	if !ok {
 		return none, fmt.Errorf("once %q: %w", key, errNoTx)
 	}
 	if key == "" {
 		return none, errors.New("once: the effect needs a key")
 	}
-	rows := sqlite.InTx(ctx, tx, nil)
-	effect, err := engine.BeginEffect(rows, key, s.job.ID, s.job.Token, true)
+	var effect store.Effect
+	err := host.Within(ctx, tx, func(t engine.Tx) (err error) {
+		effect, err = engine.BeginEffect(t, key, s.job.ID, s.job.Token, true)
+		return err
+	})
 	switch {
 	case err != nil:
 		return none, fmt.Errorf("once %q: %w", key, err)
@@ -78,7 +96,10 @@ func OnceTx[T any](ctx context.Context, tx *sql.Tx, key string, fn func(ctx cont
 	if err != nil {
 		return none, Permanent(fmt.Errorf("once %q: the result cannot be kept as JSON: %w", key, err))
 	}
-	if err := engine.FinishEffect(rows, key, s.job.ID, s.job.Token, kept); err != nil {
+	err = host.Within(ctx, tx, func(t engine.Tx) error {
+		return engine.FinishEffect(t, key, s.job.ID, s.job.Token, kept)
+	})
+	if err != nil {
 		return none, fmt.Errorf("once %q: %w", key, err)
 	}
 	return result, nil

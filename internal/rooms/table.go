@@ -55,7 +55,7 @@ var Table = []Room{
 		// What users import. It knows nothing of those who use it.
 		Path: ".",
 		May: []string{
-			"store/memory", "store/sqlite", "store/engine", "store",
+			"store/memory", "store/sqlite", "store/postgres", "store/postgres/migrate", "store/engine", "store",
 			"dispatch", "limit", "limit/header", "retry",
 		},
 		Tests: []string{"httpcall"},

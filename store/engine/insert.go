@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,11 +39,18 @@ func (s *Store) Insert(ctx context.Context, jobs []store.NewJob) (out []store.In
 	return out, nil
 }
 
+// errReplace: a job that others may be starting cannot be changed by a transaction
+// that commits nobody knows when.
+var errReplace = errors.New("Replace inside a transaction of the caller's: this store cannot; enqueue it after the commit, or without Replace")
+
 // Insert writes all jobs or none within a transaction, which may be the user's own.
 func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
 	for i := range jobs {
 		if err := checkJob(&jobs[i]); err != nil {
 			return nil, &store.InsertError{Index: i, Err: err}
+		}
+		if jobs[i].Replace && tx.Overlaps() {
+			return nil, &store.InsertError{Index: i, Err: errReplace}
 		}
 	}
 	if err := tx.Ahead(aheadOf(jobs)); err != nil {

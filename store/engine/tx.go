@@ -33,6 +33,13 @@ type DB interface {
 	Close() error
 }
 
+// Guest is a store that can work inside a transaction of the caller's on the same
+// database.
+type Guest interface {
+	// Within runs fn in the transaction, which the caller commits; fn may be run again.
+	Within(ctx context.Context, transaction any, fn func(Tx) error) error
+}
+
 // Liveness is what a store knows at first hand of a process.
 type Liveness uint8
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -38,25 +36,17 @@ func open(t testing.TB, dsn string, o Options) *db {
 	return d
 }
 
-var tables = sync.OnceValue(func() string {
-	b, err := os.ReadFile("schema/0001_tables.up.sql")
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
-})
-
 // inSchema makes a schema of the test's own and returns a DSN that leads to it.
 func inSchema(t testing.TB, dsn string) string {
 	t.Helper()
 	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
 	name := fmt.Sprintf("p%016x", rand.Uint64())
-	if _, err := conn.Exec(ctx, "CREATE SCHEMA "+name+"; SET search_path = "+name+";"+tables()); err != nil {
+	sep := "?"
+	if strings.Contains(dsn, "?") {
+		sep = "&"
+	}
+	in := dsn + sep + "schema=" + name
+	if err := Migrate(ctx, in); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -69,9 +59,5 @@ func inSchema(t testing.TB, dsn string) string {
 			t.Errorf("drop the schema: %v", err)
 		}
 	})
-	sep := "?"
-	if strings.Contains(dsn, "?") {
-		sep = "&"
-	}
-	return dsn + sep + "schema=" + name
+	return in
 }

@@ -13,6 +13,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -26,10 +27,11 @@ import (
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
+	"github.com/penstockhq/penstock/store/postgres/migrate"
 )
 
 // DefaultSchema is where the tables are unless Options say otherwise.
-const DefaultSchema = "penstock"
+const DefaultSchema = migrate.DefaultSchema
 
 // Options of Open. The zero value is good.
 type Options struct {
@@ -87,7 +89,7 @@ func openDB(ctx context.Context, dsn string, o Options) (*db, error) {
 		listen = cfg.ConnConfig.Copy()
 	}
 	d.hub = newHub(d, listen, rand.Int64())
-	if err := d.check(ctx); err != nil {
+	if err := d.check(ctx, dsn); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
@@ -100,13 +102,17 @@ const writersMost = 2
 
 // configure reads the DSN and takes out what is not pgx's.
 func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
+	if !migrate.IsDSN(dsn) {
+		return nil, o, migrate.ErrDSN
+	}
 	u, err := url.Parse(dsn)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, o, fmt.Errorf("expected a URL such as postgres://user@host:5432/database, got one that cannot be read as such")
+	if err != nil {
+		return nil, o, migrate.ErrDSN // the error has the password
 	}
 	q := u.Query()
-	if s := q.Get("schema"); s != "" {
-		o.Schema = s
+	o.Schema = cmp.Or(o.Schema, q.Get("schema"), DefaultSchema)
+	if err := migrate.CheckName(o.Schema); err != nil {
+		return nil, o, err
 	}
 	switch p := q.Get("pooler"); p {
 	case "":
@@ -118,15 +124,9 @@ func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
 	q.Del("schema")
 	q.Del("pooler")
 	u.RawQuery = q.Encode()
-	if o.Schema == "" {
-		o.Schema = DefaultSchema
-	}
-	if len(o.Schema) > 63 || strings.ContainsAny(o.Schema, "\x00\"") || strings.HasPrefix(o.Schema, "pg_") {
-		return nil, o, fmt.Errorf("schema %q: expected a name of 1 to 63 bytes without quotes that does not begin with pg_", o.Schema)
-	}
 	cfg, err := pgxpool.ParseConfig(u.String())
 	if err != nil {
-		return nil, o, err
+		return nil, o, fmt.Errorf("%w: %v", migrate.ErrDSN, err) // pgx masks the password in the text, and has it in the value
 	}
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "penstock"
@@ -143,7 +143,11 @@ func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
 	return cfg, o, nil
 }
 
-// check makes sure that the schema is there.
-func (d *db) check(ctx context.Context) error {
-	return d.others.Ping(ctx)
+// check makes sure that the tables are there, as this program knows them.
+func (d *db) check(ctx context.Context, dsn string) error {
+	steps, err := versions()
+	if err != nil {
+		return err
+	}
+	return translate(steps.Check(ctx, d.others, d.schema, dsn))
 }

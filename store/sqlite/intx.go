@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/penstockhq/penstock/store/engine"
@@ -32,6 +33,15 @@ func InTx(ctx context.Context, q Querier, now func() int64) engine.Tx {
 		now = func() int64 { return time.Now().UnixMicro() }
 	}
 	return &tx{link: &userLink{ctx: ctx, q: q}, clock: now}
+}
+
+// Within runs fn in a transaction of the caller's on the file, a *sql.Tx: see [InTx].
+func (s *Store) Within(ctx context.Context, transaction any, fn func(engine.Tx) error) error {
+	q, ok := transaction.(Querier)
+	if !ok {
+		return fmt.Errorf("transaction %T: expected a *sql.Tx", transaction)
+	}
+	return fn(InTx(ctx, q, nil))
 }
 
 // userLink runs statements in a caller's transaction, by plain SQL only.

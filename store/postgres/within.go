@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/penstockhq/penstock/store/engine"
+)
+
+// Querier is what a transaction of database/sql must offer: *sql.Tx does.
+type Querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// withinTries is how often fn is run in a caller's transaction that met another one.
+const withinTries = 5
+
+// Within runs fn in a transaction of the caller's on the store's database: a pgx.Tx
+// or a *sql.Tx, with pgx's driver or another one. What fn writes commits or rolls
+// back with it. fn may be run again after a savepoint was rolled back. It touches
+// nothing that others wait for, but a unique key that it inserts, and an effect
+// that it begins: whoever wants the same one waits for the transaction's end.
+//
+// In REPEATABLE READ and above, a unique key that was taken since the transaction's
+// snapshot is an error (SQLSTATE 40001), as for the caller's own rows.
+func (s *Store) Within(ctx context.Context, transaction any, fn func(engine.Tx) error) error {
+	var l link
+	switch t := transaction.(type) {
+	case pgx.Tx:
+		l = &pgxLink{t, s.db.text}
+	case Querier:
+		l = &sqlLink{t, s.db.text}
+	default:
+		return fmt.Errorf("transaction %T: expected a pgx.Tx or a *sql.Tx", transaction)
+	}
+	for try := 1; ; try++ {
+		err := s.within(ctx, l, fn)
+		if !errors.Is(err, errConflict) || try == withinTries {
+			return err
+		}
+	}
+}
+
+func (s *Store) within(ctx context.Context, l link, fn func(engine.Tx) error) error {
+	if err := l.send(ctx, []statement{{sql: `SAVEPOINT penstock`}}); err != nil {
+		return err
+	}
+	t := &tx{link: l, ctx: ctx, mode: adding, clock: s.db.clock, lanesOf: s.db.lanes}
+	err := fn(t)
+	if err == nil {
+		if err = l.send(ctx, append(t.waiting(), statement{sql: `RELEASE SAVEPOINT penstock`})); err == nil {
+			return nil
+		}
+	}
+	return errors.Join(err, l.send(context.WithoutCancel(ctx), []statement{{sql: `ROLLBACK TO SAVEPOINT penstock`}, {sql: `RELEASE SAVEPOINT penstock`}}))
+}
+
+// pgxLink sends through pgx.
+type pgxLink struct {
+	tx   pgx.Tx
+	name func(string) string
+}
+
+func (l *pgxLink) send(ctx context.Context, list []statement) error {
+	return translate(sendBatch(ctx, l.tx, list, l.name))
+}
+
+// sqlLink sends through database/sql, one statement after the other.
+type sqlLink struct {
+	q    Querier
+	name func(string) string
+}
+
+func (l *sqlLink) send(ctx context.Context, list []statement) error {
+	for _, s := range list {
+		if err := l.run(ctx, s); err != nil {
+			return translate(err)
+		}
+	}
+	return nil
+}
+
+func (l *sqlLink) run(ctx context.Context, s statement) (err error) {
+	args := make([]any, len(s.args))
+	for i, a := range s.args {
+		args[i] = arrayText(a)
+	}
+	rows, err := l.q.QueryContext(ctx, l.name(s.sql), args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close(), rows.Err()) }()
+	for rows.Next() {
+		if s.each == nil {
+			continue
+		}
+		if err := s.each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrayText writes a slice as PostgreSQL writes arrays, since drivers differ in
+// what they make of a slice. What is none stays as it is.
+func arrayText(a any) any {
+	switch v := a.(type) {
+	case []int64:
+		return array(v, func(n int64) string { return strconv.FormatInt(n, 10) })
+	case []int32:
+		return array(v, func(n int32) string { return strconv.Itoa(int(n)) })
+	case []int16:
+		return array(v, func(n int16) string { return strconv.Itoa(int(n)) })
+	case []bool:
+		return array(v, strconv.FormatBool)
+	case []string:
+		return array(v, func(s string) string {
+			return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+		})
+	case [][]byte:
+		return array(v, func(b []byte) string { return `"\\x` + hex.EncodeToString(b) + `"` })
+	}
+	return a
+}
+
+func array[T any](list []T, text func(T) string) any {
+	if list == nil {
+		return nil
+	}
+	texts := make([]string, len(list))
+	for i, v := range list {
+		texts[i] = text(v)
+	}
+	return "{" + strings.Join(texts, ",") + "}"
+}
