@@ -99,10 +99,10 @@ func (d *doctor) processes() error {
 	}
 	switch {
 	case held > 0:
-		d.find("processes", problem, "a worker that starts takes them back", "%s gone, and %s taken back: %s",
+		d.find("processes", problem, "a worker that starts takes them back", "%s gone or standing still, and %s taken back: %s",
 			amount(len(dead), "process is", "processes are"), amount(int(held), "job was not", "jobs were not"), list(dead))
 	case len(dead) > 0:
-		d.find("processes", noted, "", "%s gone and had no job: %s", amount(len(dead), "process is", "processes are"), list(dead))
+		d.find("processes", noted, "", "%s gone or standing still, and had no job: %s", amount(len(dead), "process is", "processes are"), list(dead))
 	default:
 		d.find("processes", fine, "", "%s this database", amount(live, "process works", "processes work"))
 	}

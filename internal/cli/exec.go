@@ -92,6 +92,7 @@ func runExec(cmd *cobra.Command, f *execFlags, args []string) error {
 			return err
 		}
 	}
+	defer survivePipes()()
 	// Signals are caught before the permit is there, so that none falls between.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passedOn...)

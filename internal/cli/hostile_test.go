@@ -110,3 +110,30 @@ func TestResumeSaysThatTheSpecStopsTheLimit(t *testing.T) {
 		t.Errorf("it says %s", &c.stderr)
 	}
 }
+
+// penstock work 2>&1 | head -1: the calls go on though nobody reads what it says.
+func TestWorkSurvivesTheEndOfItsReader(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	for _, path := range []string{"/status/400", "/status/404", "/ok"} {
+		penstock(t, dir, "enqueue", "--url", a.URL+path).exits(0)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := begin(t, dir, func(c *exec.Cmd) { c.Stderr = w }, "work", "--drain", "--concurrency", "1")
+	c.wait()
+	c.exits(1)
+	if left := penstock(t, dir, "jobs", "--state", "waiting,running", "--json").exits(0).lines(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	// A command that holds a permit dies of it as ever.
+	c = begin(t, dir, nil, "exec", "--limit", "a=9/s", "--", "sh", "-c", "kill -PIPE $$; echo alive")
+	c.wait()
+	c.exits(128 + 13)
+}

@@ -59,3 +59,12 @@ func (i *interrupts) close() {
 	close(i.quit)
 	i.cancel(nil)
 }
+
+// survivePipes keeps this process alive when who reads its messages has gone: calls
+// under way, and commands that hold a permit, would die with it. Commands that are
+// started do not inherit it, as they would inherit an ignored signal.
+func survivePipes() (stop func()) {
+	dropped := make(chan os.Signal, 1)
+	signal.Notify(dropped, syscall.SIGPIPE)
+	return func() { signal.Stop(dropped) }
+}

@@ -136,6 +136,7 @@ func runWork(ctx context.Context, p *workPlan, s streams) (err error) {
 	if err := mustBeThere(w.db); err != nil {
 		return err
 	}
+	defer survivePipes()()
 	w.signal = watchSignals(ctx)
 	defer w.signal.close()
 	level := slog.LevelWarn

@@ -146,6 +146,14 @@ func TestWhen(t *testing.T) {
 			t.Errorf("%d: %q, expected %q", at, got, want)
 		}
 	}
+	// Farther than durations go, it must not come out as the past.
+	far := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMicro()
+	if d := Between(us, far); d < 100*365*24*time.Hour {
+		t.Errorf("until the year 9999: %v", d)
+	}
+	if d := Between(far, us); d > -100*365*24*time.Hour {
+		t.Errorf("since the year 9999: %v", d)
+	}
 	if got := Age(us, us-5_000_000); got != "5.0s" {
 		t.Errorf("age %q", got)
 	}

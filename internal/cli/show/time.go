@@ -1,6 +1,7 @@
 package show
 
 import (
+	"math"
 	"strconv"
 	"time"
 )
@@ -37,8 +38,12 @@ func Duration(d time.Duration) string {
 	return two(d/day, "d", d%day/time.Hour, "h")
 }
 
-// Between is the duration from one instant of the store to a later one.
-func Between(from, to int64) time.Duration { return time.Duration(to-from) * time.Microsecond }
+// Between is the duration from one instant of the store to a later one. It is at
+// most 292 years, which is as far as durations go.
+func Between(from, to int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Microsecond)
+	return time.Duration(min(max(to-from, -most), most)) * time.Microsecond
+}
 
 // Age is how long ago an instant was: "3m20s". "" for none.
 func Age(now, at int64) string {
