@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
 const completionLong = `Print a script that teaches a shell to complete penstock's commands, options, and,
@@ -87,8 +88,21 @@ func fromDB(ask func(ctx context.Context, c *penstock.Client, args []string, beg
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer c.Close()
-		return ask(ctx, c, args, begun), cobra.ShellCompDirectiveNoFileComp
+		return printable(ask(ctx, c, args, begun)), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// printable leaves out the names that a terminal must not get, since shells show
+// them as they are, and makes the rest of each line safe.
+func printable(endings []string) []string {
+	var out []string
+	for _, ending := range endings {
+		name, about, _ := strings.Cut(ending, "\t")
+		if !strings.ContainsFunc(name, show.Unsafe) {
+			out = append(out, name+"\t"+show.Text(about))
+		}
+	}
+	return out
 }
 
 // completeJobs offers the ids of jobs in these states; none given: in all.
@@ -110,7 +124,7 @@ func completeJobs(states ...penstock.State) completer {
 
 // completeLimits offers the names of limits.
 var completeLimits = fromDB(func(ctx context.Context, c *penstock.Client, _ []string, begun string) []string {
-	infos, err := c.Store().ListLimits(ctx, "", completed)
+	infos, err := c.Store().ListLimits(ctx, begun, completed) // those that begin so come next
 	if err != nil {
 		return nil
 	}

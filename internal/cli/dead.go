@@ -82,6 +82,8 @@ They are under their limits in any case.
 
 Large numbers are put back in chunks of a few hundred, each in one commit. The
 command may be ended at any time and given again: it goes on with what is left.
+What an earlier command put back keeps its due times, and comes due beside what this
+one puts back: after an interruption, a lower --rate keeps the pace.
 Calls in doubt are left alone unless they are named, or selected by
 --reason in_doubt: they may have happened.
 

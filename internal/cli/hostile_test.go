@@ -1,11 +1,13 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	pen "github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/apisim"
 )
 
@@ -136,4 +138,29 @@ func TestWorkSurvivesTheEndOfItsReader(t *testing.T) {
 	c = begin(t, dir, nil, "exec", "--limit", "a=9/s", "--", "sh", "-c", "kill -PIPE $$; echo alive")
 	c.wait()
 	c.exits(128 + 13)
+}
+
+// Shells show what may come next as it is. And of many limits the one that is meant
+// may be far down.
+func TestCompletionOffersWhatIsMeantAndNothingThatSteersTheTerminal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := openDB(t, dir)
+	for i := range 210 {
+		if err := c.DeclareLimit(t.Context(), fmt.Sprintf("a%03d", i), "5/s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"good", "goo\u009b31md", "goo\u202ed"} {
+		if err := c.DeclareLimit(t.Context(), name, "5/s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kill(t, c, 1, 1, func(_ int, j *pen.NewJob) { j.Run, j.Ref = "run", "x\u009b31m" })
+	offered := penstock(t, dir, "__complete", "limits", "show", "goo").exits(0).prints("good\t5/s")
+	offered.stdout.Write(penstock(t, dir, "__complete", "jobs", "show", "").exits(0).stdout.Bytes())
+	offered.prints("1\tdead mail x?31m")
+	if strings.ContainsAny(offered.stdout.String(), "\u009b\u202e") {
+		t.Errorf("offered:\n%q", &offered.stdout)
+	}
 }

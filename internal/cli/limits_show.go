@@ -191,6 +191,20 @@ func (p *limitPage) allows() string {
 	return p.Spec + ", set by hand; code declares " + p.Declared
 }
 
+// pastRoom is how many columns stand beside the bars: "granted  " and a sum.
+const pastRoom = 9 + 1 + 7
+
+// pairs adds up neighbours. An odd one at the old end stays alone.
+func pairs(v []int64) (out []int64) {
+	if len(v)%2 == 1 {
+		out, v = append(out, v[0]), v[1:]
+	}
+	for i := 0; i+1 < len(v); i += 2 {
+		out = append(out, v[i]+v[i+1])
+	}
+	return out
+}
+
 func (p *limitPage) printPast(s *show.Screen) error {
 	sum := func(v []int64) (n int64) {
 		for _, x := range v {
@@ -198,8 +212,11 @@ func (p *limitPage) printPast(s *show.Screen) error {
 		}
 		return n
 	}
-	g, r := p.History.Granted, p.History.Refused
-	fmt.Fprintf(s, "\nthe last %s, %s each\n", show.Duration(historyBars*durationOf(p.History.Period)), show.Duration(durationOf(p.History.Period)))
+	g, r, period := p.History.Granted, p.History.Refused, durationOf(p.History.Period)
+	for s.Width > 0 && len(g) > 8 && len(g)+pastRoom > s.Width {
+		g, r, period = pairs(g), pairs(r), 2*period
+	}
+	fmt.Fprintf(s, "\nthe last %s, %s each\n", show.Duration(historyBars*durationOf(p.History.Period)), show.Duration(period))
 	fmt.Fprintf(s, "granted  %s %s\n", s.Sparkline(g), show.Number(sum(g)))
 	if _, err := fmt.Fprintf(s, "refused  %s %s\n", s.Sparkline(r), show.Number(sum(r))); err != nil {
 		return err
