@@ -21,7 +21,8 @@ var (
 
 func TestMain(m *testing.M) {
 	OneThread()
-	debug.SetGCPercent(800) // many small worlds, one after the other
+	debug.SetGCPercent(-1) // see worlds
+	debug.SetMemoryLimit(1 << 30)
 	os.Exit(m.Run())
 }
 

@@ -20,7 +20,7 @@ func (t *tx) EndJobs(jobs []*engine.Job) error {
 			return fmt.Errorf("memory store: job %d is not waiting or running and cannot end", j.ID)
 		}
 		t.unsetHot(j.ID)
-		put(t, t.ended, j.ID, cloneJob(*j))
+		put(t, t.ended, j.ID, cloneJob(j))
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func (t *tx) UnendJobs(jobs []*engine.Job) error {
 			return fmt.Errorf("memory store: job %d has not ended and cannot be put back", j.ID)
 		}
 		del(t, t.ended, j.ID)
-		if err := t.setHot(*j); err != nil {
+		if err := t.setHot(j); err != nil {
 			return err
 		}
 	}

@@ -33,8 +33,8 @@ func (t *tx) DropQueue(name string) error {
 }
 
 // visible calls fn with every job that is not staged, in no order.
-func (t *tx) visible(fn func(j engine.Job, l engine.Lane, b engine.Band)) {
-	for _, m := range []map[int64]engine.Job{t.hot, t.ended} {
+func (t *tx) visible(fn func(j *engine.Job, l engine.Lane, b engine.Band)) {
+	for _, m := range []map[int64]*engine.Job{t.hot, t.ended} {
 		for _, j := range m {
 			l := t.lanes[j.Lane]
 			if b := t.bands[l.Band.ID]; b.Load == "" {
@@ -55,7 +55,7 @@ func (t *tx) QueueInfos(now int64) ([]store.QueueInfo, error) {
 	for name, q := range t.queues {
 		info(name).Paused, info(name).PausedReason, info(name).PausedAt = true, q.Reason, q.At
 	}
-	t.visible(func(j engine.Job, _ engine.Lane, b engine.Band) {
+	t.visible(func(j *engine.Job, _ engine.Lane, b engine.Band) {
 		q := info(b.Queue)
 		switch j.State {
 		case store.Waiting:
@@ -84,7 +84,7 @@ func (t *tx) QueueInfos(now int64) ([]store.QueueInfo, error) {
 
 func (t *tx) CountRun(run string) (map[store.State]int64, error) {
 	counts := make(map[store.State]int64)
-	t.visible(func(j engine.Job, _ engine.Lane, b engine.Band) {
+	t.visible(func(j *engine.Job, _ engine.Lane, b engine.Band) {
 		if b.Run == run {
 			counts[j.State]++
 		}
@@ -94,10 +94,9 @@ func (t *tx) CountRun(run string) (map[store.State]int64, error) {
 
 func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 	var out []*engine.Job
-	t.visible(func(j engine.Job, l engine.Lane, b engine.Band) {
+	t.visible(func(j *engine.Job, l engine.Lane, b engine.Band) {
 		if matches(f, j, l, b) {
-			j = cloneJob(j)
-			out = append(out, &j)
+			out = append(out, j)
 		}
 	})
 	slices.SortFunc(out, func(a, b *engine.Job) int { return cmp.Compare(a.ID, b.ID) })
@@ -105,10 +104,17 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 	if n <= 0 {
 		n = 100
 	}
-	return out[:min(n, len(out))], nil
+	out = out[:min(n, len(out))]
+	for i, j := range out {
+		out[i] = cloneJob(j)
+	}
+	return out, nil
 }
 
-func matches(f store.Filter, j engine.Job, l engine.Lane, b engine.Band) bool {
+func matches(f store.Filter, j *engine.Job, l engine.Lane, b engine.Band) bool {
+	if j.ID <= f.AfterID || f.States != nil && !slices.Contains(f.States, j.State) {
+		return false // most, at little cost
+	}
 	when := j.EnqueuedAt
 	if j.State.Ended() {
 		when = j.FinishedAt
@@ -118,7 +124,6 @@ func matches(f store.Filter, j engine.Job, l engine.Lane, b engine.Band) bool {
 		return d.Limit == f.Limit || ok && strings.HasPrefix(d.Limit, keys+"/")
 	}
 	return (f.IDs == nil || slices.Contains(f.IDs, j.ID)) &&
-		(f.States == nil || slices.Contains(f.States, j.State)) &&
 		(f.Queue == "" || f.Queue == b.Queue) &&
 		(f.Kind == "" || f.Kind == b.Kind) &&
 		(f.Limit == "" || slices.ContainsFunc(l.Draws, draws)) &&
@@ -127,6 +132,5 @@ func matches(f store.Filter, j engine.Job, l engine.Lane, b engine.Band) bool {
 		(f.Reason == "" || f.Reason == j.Reason) &&
 		(f.Text == "" || strings.Contains(j.Error, f.Text)) &&
 		(f.Before == 0 || when < f.Before) &&
-		(f.After == 0 || when >= f.After) &&
-		j.ID > f.AfterID
+		(f.After == 0 || when >= f.After)
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/penstockhq/penstock/store/engine"
 )
 
-func cloneJob(j engine.Job) engine.Job {
-	j.Charges = slices.Clone(j.Charges)
-	j.Result = slices.Clone(j.Result)
-	return j
+func cloneJob(j *engine.Job) *engine.Job {
+	c := *j
+	c.Charges = slices.Clone(j.Charges)
+	c.Result = slices.Clone(j.Result)
+	return &c
 }
 
 // setHot writes a hot row and its places in the indexes.
-func (t *tx) setHot(j engine.Job) error {
+func (t *tx) setHot(j *engine.Job) error {
 	if j.State != store.Waiting && j.State != store.Running {
 		return fmt.Errorf("memory store: job %d: a hot row cannot be %v", j.ID, j.State)
 	}
@@ -64,7 +65,7 @@ func (t *tx) AddJobs(jobs []*engine.Job, bodies []engine.Body) error {
 	}
 	for i, j := range jobs {
 		j.ID = t.next(&t.lastJob)
-		if err := t.setHot(*j); err != nil {
+		if err := t.setHot(j); err != nil {
 			return err
 		}
 		put(t, t.bodies, j.ID, cloneBody(bodies[i]))
@@ -77,17 +78,15 @@ func (t *tx) Job(id int64) (*engine.Job, bool, error) {
 	if !ok {
 		return nil, false, nil
 	}
-	j = cloneJob(j)
-	return &j, true, nil
+	return cloneJob(j), true, nil
 }
 
 // pick returns copies of the rows, nil for missing ones.
-func pick(m map[int64]engine.Job, ids []int64) []*engine.Job {
+func pick(m map[int64]*engine.Job, ids []int64) []*engine.Job {
 	out := make([]*engine.Job, len(ids))
 	for i, id := range ids {
 		if j, ok := m[id]; ok {
-			j = cloneJob(j)
-			out[i] = &j
+			out[i] = cloneJob(j)
 		}
 	}
 	return out
@@ -103,7 +102,7 @@ func (t *tx) SaveJobs(jobs []*engine.Job) error {
 		if _, ok := t.hot[j.ID]; !ok {
 			continue
 		}
-		if err := t.setHot(*j); err != nil {
+		if err := t.setHot(j); err != nil {
 			return err
 		}
 	}
@@ -115,13 +114,14 @@ func (t *tx) Lease(jobs []*engine.Job) error {
 		return err
 	}
 	for _, j := range jobs {
-		row, ok := t.hot[j.ID]
-		if !ok || row.State != store.Waiting {
+		old, ok := t.hot[j.ID]
+		if !ok || old.State != store.Waiting {
 			return fmt.Errorf("memory store: job %d is not waiting and cannot be leased", j.ID)
 		}
+		row := *old
 		row.State, row.Worker, row.Token = j.State, j.Worker, j.Token
 		row.Slot, row.LeaseAt, row.Charges, row.Starts = j.Slot, j.LeaseAt, j.Charges, j.Starts
-		if err := t.setHot(row); err != nil {
+		if err := t.setHot(&row); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ func (t *tx) Notes(subject string, n int) ([]store.Note, error) {
 
 func (t *tx) CountAtGates(at int64) (map[string]int64, error) {
 	counts := make(map[string]int64)
-	t.visible(func(j engine.Job, l engine.Lane, _ engine.Band) {
+	t.visible(func(j *engine.Job, l engine.Lane, _ engine.Band) {
 		if j.State == store.Waiting && j.At <= at && l.State == engine.LaneReady && l.Gate != "" {
 			counts[l.Gate]++
 		}
@@ -51,7 +51,7 @@ func (t *tx) CountAtGates(at int64) (map[string]int64, error) {
 
 func (t *tx) CountDue(at int64) ([]store.Unserved, error) {
 	counts := make(map[store.Unserved]int64)
-	t.visible(func(j engine.Job, _ engine.Lane, b engine.Band) {
+	t.visible(func(j *engine.Job, _ engine.Lane, b engine.Band) {
 		if j.State == store.Waiting && j.At <= at {
 			counts[store.Unserved{Queue: b.Queue, Kind: b.Kind, Run: b.Run}]++
 		}
@@ -87,7 +87,7 @@ func (t *tx) RecentEnds(since int64, n int) (map[string]store.Flow, error) {
 
 func (t *tx) Newest() (int64, error) {
 	newest, last := int64(0), int64(0)
-	for _, m := range []map[int64]engine.Job{t.hot, t.ended} {
+	for _, m := range []map[int64]*engine.Job{t.hot, t.ended} {
 		for id, j := range m {
 			if last = max(last, id); id == last {
 				newest = max(newest, j.EnqueuedAt)
@@ -102,7 +102,7 @@ func (t *tx) Newest() (int64, error) {
 
 func (t *tx) UnusedLanes() ([]int64, error) {
 	used := make(map[int64]bool)
-	for _, m := range []map[int64]engine.Job{t.hot, t.ended} {
+	for _, m := range []map[int64]*engine.Job{t.hot, t.ended} {
 		for _, j := range m {
 			used[j.Lane] = true
 		}

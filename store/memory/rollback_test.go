@@ -28,7 +28,7 @@ func dump(r *rows) string {
 			val := it.Value()
 			if val.Kind() == reflect.Pointer {
 				val = val.Elem()
-				if val.Field(0).Len() == 0 {
+				if f := val.Field(0); f.Kind() == reflect.Slice && f.Len() == 0 {
 					continue
 				}
 			}

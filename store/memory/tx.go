@@ -51,11 +51,11 @@ type rows struct {
 	ofBand    map[int64]*index    // band: its lanes by (0, ID)
 	gates     map[int64]*gateList // by band
 
-	hot     map[int64]engine.Job
+	hot     map[int64]*engine.Job
 	waiting map[int64]*index  // lane: waiting jobs by (At, ID)
 	held    map[string]*index // worker: running jobs by (0, ID)
 	unique  map[string]int64
-	ended   map[int64]engine.Job
+	ended   map[int64]*engine.Job
 	bodies  map[int64]engine.Body
 	events  map[eventKey]store.Event
 	eventsN map[int64]*index // job: events by (0, N)
@@ -84,11 +84,11 @@ func newRows() rows {
 		liveBands: new(index),
 		ofBand:    make(map[int64]*index),
 		gates:     make(map[int64]*gateList),
-		hot:       make(map[int64]engine.Job),
+		hot:       make(map[int64]*engine.Job),
 		waiting:   make(map[int64]*index),
 		held:      make(map[string]*index),
 		unique:    make(map[string]int64),
-		ended:     make(map[int64]engine.Job),
+		ended:     make(map[int64]*engine.Job),
 		bodies:    make(map[int64]engine.Body),
 		events:    make(map[eventKey]store.Event),
 		eventsN:   make(map[int64]*index),
