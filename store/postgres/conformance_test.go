@@ -19,8 +19,8 @@ func TestConformance(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	storetest.Run(t, storetest.Factory{Open: func(t testing.TB, o storetest.Options) storetest.Handle {
 		in := inSchema(t, dsn)
-		return storetest.Handle{Store: o.NewEngine(open(t, in, Options{Now: o.Now})), Another: func(t testing.TB) store.Store {
-			s := engine.New(open(t, in, Options{Now: o.Now}))
+		return storetest.Handle{Store: &group{Store: o.NewEngine(open(t, in, Options{Now: o.Now}))}, Another: func(t testing.TB) store.Store {
+			s := &group{Store: engine.New(open(t, in, Options{Now: o.Now}))}
 			t.Cleanup(func() { _ = s.Close() })
 			return s
 		}}
