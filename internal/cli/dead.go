@@ -107,7 +107,7 @@ func newDeadReplay(f *jobsFlags) *cobra.Command {
 		},
 	}
 	b.addBulk(cmd)
-	cmd.Flags().StringVar(&b.rate, "rate", "", "the `pace` at which they come due, such as 20/s or 100/m (default see above)")
+	cmd.Flags().Var((*filled)(&b.rate), "rate", "the `pace` at which they come due, such as 20/s or 100/m (default see above)")
 	cmd.Flags().BoolVar(&b.newKeys, "new-key", false, "make new idempotency keys: the API takes each call for a new one")
 	return cmd
 }

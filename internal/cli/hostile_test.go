@@ -53,6 +53,13 @@ func TestAnOptionFromAnUnsetVariableIsRefused(t *testing.T) {
 		penstock(t, dir, "jobs", option, "").exits(2).says(option)
 	}
 	penstock(t, dir, "jobs", "--state", "").exits(2).says("--state")
+	for _, args := range [][]string{
+		{"work", "--drain", "--queues", ""}, {"run", "c.jsonl", "--queues", ""}, {"run", "c.jsonl", "--run", ""}, {"run", "c.jsonl", "--out", ""},
+		{"enqueue", "--url", a.URL, "--unique", ""}, {"enqueue", "--url", a.URL, "--queue", ""}, {"enqueue", "--url", a.URL, "--run-at", ""},
+		{"dead", "replay", "--all", "--rate", ""}, {"why", "--run", "", id},
+	} {
+		penstock(t, dir, args...).exits(2).says("expected a text, got none")
+	}
 	for _, args := range [][]string{{"dead", "discard", "--all"}, {"jobs"}, {"limits"}, {"why", id}, {"work", "--drain"}, {"enqueue", "--url", a.URL}, {"exec", "--limit", "a=1/s", "--", "true"}} {
 		args = append([]string{args[0], "--db", ""}, args[1:]...)
 		penstock(t, dir, args...).exits(2).says("expected the path of a database, got none")

@@ -42,7 +42,7 @@ func newJobs() *cobra.Command {
 	}
 	o := cmd.Flags()
 	o.SortFlags = false
-	o.StringSliceVar(&f.states, "state", nil, "only jobs in these `states`: waiting, running, done, dead, cancelled")
+	o.Var((*filledList)(&f.states), "state", "only jobs in these `states`: waiting, running, done, dead, cancelled")
 	f.add(o)
 	o.Var((*filled)(&f.reason), "reason", "only jobs that are dead for this `reason`")
 	f.addPage(o)
@@ -77,11 +77,8 @@ const pageJobs = 500
 // listJobs prints a page of jobs.
 func listJobs(cmd *cobra.Command, f *jobsFlags) error {
 	ctx := cmd.Context()
-	switch {
-	case f.n < 1:
+	if f.n < 1 {
 		return usagef("-n: expected at least 1, got %d", f.n)
-	case len(f.states) == 0 && cmd.Flags().Changed("state"):
-		return usagef("--state: expected waiting, running, done, dead or cancelled, got none")
 	}
 	c, db, err := openThere(ctx, f.db, cmd.ErrOrStderr())
 	if err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -75,25 +74,6 @@ func (f *jobFilter) filter(now int64) (penstock.Filter, error) {
 		return out, usagef("--older-than %s and --newer-than %s leave nothing: older-than must be the shorter one", &f.olderThan, &f.newerThan)
 	}
 	return out, nil
-}
-
-// filled is the value of an option that selects. An empty one is refused: it is
-// likely a variable of a script that is not set, and would select everything.
-type filled string
-
-// String implements pflag.Value.
-func (v *filled) String() string { return string(*v) }
-
-// Type implements pflag.Value.
-func (v *filled) Type() string { return "string" }
-
-// Set implements pflag.Value.
-func (v *filled) Set(text string) error {
-	if text == "" {
-		return errors.New("expected a text, got none: leave the option out to select all")
-	}
-	*v = filled(text)
-	return nil
 }
 
 // age is a duration that may have days.

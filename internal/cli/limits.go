@@ -45,7 +45,7 @@ func newLimits() *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&after, "after", "", "only limits whose `name` comes after this one: the next page")
+	cmd.Flags().Var((*filled)(&after), "after", "only limits whose `name` comes after this one: the next page")
 	cmd.Flags().IntVarP(&n, "n", "n", 100, "at most so many limits")
 	cmd.AddCommand(newLimitsShow(&f), newLimitsSet(&f), newLimitsReset(&f), newLimitsPause(&f), newLimitsResume(&f))
 	return cmd

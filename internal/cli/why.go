@@ -55,7 +55,7 @@ func newWhy() *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&run, "run", "", "the `name` of the run that the call belongs to")
+	cmd.Flags().Var((*filled)(&run), "run", "the `name` of the run that the call belongs to")
 	return cmd
 }
 
