@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestWeek plays seeds. Ten thousand of them are about a week of virtual time.
+// TestWeek plays seeds. Ten thousand of them are some four days of virtual time.
 func TestWeek(t *testing.T) {
 	if *seedFlag != 0 {
 		var trace func(string)

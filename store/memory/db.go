@@ -53,7 +53,7 @@ type DB struct {
 	rows   rows
 	closed bool // under lock
 
-	mu       sync.Mutex // guards watchers
+	mu       sync.Mutex      // guards watchers
 	watchers []chan struct{} // in the order in which they came
 }
 

@@ -2,8 +2,8 @@ package memory
 
 import (
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
@@ -125,10 +125,11 @@ func cloneWorker(w engine.WorkerRow) engine.WorkerRow {
 }
 
 func (t *tx) Workers() ([]engine.WorkerRow, error) {
-	var out []engine.WorkerRow
-	for _, id := range slices.Sorted(maps.Keys(t.workers)) {
-		out = append(out, cloneWorker(t.workers[id]))
+	out := make([]engine.WorkerRow, 0, len(t.workers))
+	for _, w := range t.workers {
+		out = append(out, cloneWorker(w))
 	}
+	slices.SortFunc(out, func(a, b engine.WorkerRow) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }
 
