@@ -121,6 +121,8 @@ func plain(err error) error {
 		advice = "use that newer version of penstock, or another database"
 	case errors.Is(err, sqlite.ErrReadOnly), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		advice = "it and its folder must be writable"
+	case errors.Is(err, sqlite.ErrCorrupt):
+		advice = "stop all processes and go back to a copy; see https://sqlite.org/recovery.html"
 	case errors.Is(err, sqlite.ErrIO):
 		advice = "look whether its disk is full or failing"
 	default:

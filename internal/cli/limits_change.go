@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/internal/cli/show"
 	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store"
 )
@@ -43,12 +46,62 @@ func newLimitsSet(f *opsFlags) *cobra.Command {
 						return withNewHint(err)
 					}
 				}
-				return st.SetLimit(ctx, args[0], spec)
+				if err := st.SetLimit(ctx, args[0], spec); err != nil {
+					return err
+				}
+				return tellOfTooCostly(ctx, cmd.ErrOrStderr(), st, args[0], spec)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&create, "new", false, "set a limit that no code has declared yet")
 	return cmd
+}
+
+// costlyLooked is how many waiting jobs are looked at for their costs.
+const costlyLooked = 10_000
+
+// tellOfTooCostly warns of waiting jobs that cost more than the limit can ever grant
+// now: they wait until it is raised, and nothing else says so.
+func tellOfTooCostly(ctx context.Context, w io.Writer, st store.Store, name string, spec limit.Spec) error {
+	first, n := int64(0), int64(0)
+	filter := store.Filter{States: []store.State{store.Waiting}, Limit: name, N: pageJobs}
+	for range costlyLooked / pageJobs {
+		jobs, err := st.Jobs(ctx, filter)
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			filter.AfterID = jobs[i].ID
+			if !tooCostly(&jobs[i], name, spec) {
+				continue
+			}
+			if n++; n == 1 {
+				first = jobs[i].ID
+			}
+		}
+		if len(jobs) < filter.N {
+			break
+		}
+	}
+	switch {
+	case n == 1:
+		fmt.Fprintf(w, "penstock: job %d costs more than that can ever grant: it waits until the limit is raised\n", first)
+	case n > 1:
+		fmt.Fprintf(w, "penstock: job %d and %s more cost more than that can ever grant: they wait until the limit is raised\n", first, show.Number(n-1))
+	}
+	return nil
+}
+
+// tooCostly says whether a job draws more on the limit, or on a key of the pattern,
+// than the spec can grant.
+func tooCostly(j *store.Job, name string, spec limit.Spec) bool {
+	keys, pattern := strings.CutSuffix(name, "*")
+	for _, d := range j.Draws {
+		if (d.Limit == name || pattern && strings.HasPrefix(d.Limit, keys)) && spec.CheckCost(d.Cost) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // withNewHint tells who sets an unknown limit how to do that if it is meant.

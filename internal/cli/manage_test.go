@@ -396,3 +396,18 @@ func TestPrune(t *testing.T) {
 	// The run knows nothing of the calls any more.
 	penstock(t, dir, "run", "first.jsonl", "--limit", "1000/s", "--json").exits(0).reports(map[string]int{"starts": 5, "done": 5})
 }
+
+// A limit that is set lower than what a job costs holds that job up for good.
+func TestLimitSetTellsOfJobsThatCostMoreThanItGrants(t *testing.T) {
+	t.Parallel()
+	dir, a := t.TempDir(), newAPI(t, apisim.Config{})
+	for _, cost := range []string{"1", "8", "3"} {
+		penstock(t, dir, "enqueue", "--url", a.URL, "--limit", "big=10/s", "--cost", cost, "--limit", "shop/*=10/s", "--limit", "shop/a", "--cost", cost).exits(0)
+	}
+	penstock(t, dir, "limits", "set", "big", "2/s").exits(0).says("job 2 and 1 more cost more than that can ever grant")
+	penstock(t, dir, "limits", "set", "big", "5/s").exits(0).says("job 2 costs more")
+	penstock(t, dir, "limits", "set", "shop/*", "5/s").exits(0).says("job 2 costs more")
+	if c := penstock(t, dir, "limits", "set", "big", "9/s").exits(0); c.stderr.Len() > 0 {
+		t.Errorf("it says %s", &c.stderr)
+	}
+}
