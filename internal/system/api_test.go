@@ -28,13 +28,15 @@ type vendor struct {
 	mu      sync.Mutex
 	sent    map[string]time.Time // by key: when the handler began
 	late    map[string]time.Duration
-	arrived chan struct{} // closed and renewed when a call has arrived
+	by      map[string]int // pid by key
+	gate    chan struct{}  // while not nil: answers wait until it is closed
+	arrived chan struct{}  // closed and renewed when a call has arrived
 }
 
 // newVendor serves APIs alike at the paths.
 func newVendor(t *testing.T, c apisim.Config, paths ...string) *vendor {
 	t.Helper()
-	v := &vendor{apis: map[string]*apisim.API{}, sent: map[string]time.Time{}, late: map[string]time.Duration{}, arrived: make(chan struct{})}
+	v := &vendor{apis: map[string]*apisim.API{}, sent: map[string]time.Time{}, late: map[string]time.Duration{}, by: map[string]int{}, arrived: make(chan struct{})}
 	// An API reads the clock while it counts a call, and its log can be read when
 	// it has done so.
 	c.Now = func() time.Time { v.tell(); return time.Now() }
@@ -47,6 +49,7 @@ func newVendor(t *testing.T, c apisim.Config, paths ...string) *vendor {
 	}
 	s := httptest.NewServer(v)
 	t.Cleanup(func() {
+		v.open()
 		for _, api := range v.apis {
 			api.Close()
 		}
@@ -71,9 +74,43 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if slot, err := strconv.ParseInt(r.Header.Get(slotHeader), 10, 64); err == nil && slot > 0 {
 			v.late[key] = time.Duration(us-slot) * time.Microsecond
 		}
+		v.by[key], _ = strconv.Atoi(r.Header.Get(pidHeader))
 		v.mu.Unlock()
 	}
 	api.ServeHTTP(w, r)
+	v.mu.Lock()
+	gate := v.gate
+	v.mu.Unlock()
+	if gate != nil { // an answer as short as this leaves when we return
+		<-gate
+	}
+}
+
+// shut keeps the answers to calls that arrive from now on, until open. The
+// API has counted the calls, and done what they asked for.
+func (v *vendor) shut() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.gate == nil {
+		v.gate = make(chan struct{})
+	}
+}
+
+// open answers all calls.
+func (v *vendor) open() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.gate != nil {
+		close(v.gate)
+		v.gate = nil
+	}
+}
+
+// of selects the calls that a worker process made.
+func (v *vendor) of(calls []apisim.Call, w *worker) []apisim.Call {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(calls), func(c apisim.Call) bool { return v.by[c.Key] != w.cmd.Process.Pid })
 }
 
 // tell wakes those who await calls.

@@ -7,33 +7,43 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/retry"
+	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/postgres"
 	"github.com/penstockhq/penstock/store/sqlite"
 )
 
 // orders is what a worker process is told, by its environment.
 type orders struct {
-	Path string // of the store
-	URL  string // of the API
+	DB  string // target of the store
+	URL string // of the API
+	// Ahead is how far the process's own clock is ahead of the store's.
+	Ahead time.Duration
 	// Shift is how far the store's clock is ahead: as if so much time had passed.
 	Shift       time.Duration
 	Limits      map[string]string
 	Concurrency int
+	Lease       time.Duration
 	LostMax     int
 	MaxPayload  int
 	Drain       bool // end when no job is left
 	Digest      bool // send the payload's SHA-256 instead of the payload
+	Tell        bool // say what became of each start, see ended
 }
 
 const ordersEnv = "PENSTOCK_TEST_ORDERS"
@@ -41,6 +51,10 @@ const ordersEnv = "PENSTOCK_TEST_ORDERS"
 // grace is what handlers get when their process is told to stop: a call that
 // the API holds does not end by itself.
 const grace = 100 * time.Millisecond
+
+// trials is how many trials run at a time, unless -parallel says so: most of them
+// wait most of the time.
+const trials = 4
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(ordersEnv); text != "" {
@@ -54,6 +68,14 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		if err := flag.Set("test.parallel", strconv.Itoa(max(trials, runtime.GOMAXPROCS(0)))); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(m.Run())
 }
 
@@ -65,16 +87,12 @@ func (o orders) obey() error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
-	var so sqlite.Options
-	if o.Shift != 0 {
-		so.Now = func() int64 { return time.Now().Add(o.Shift).UnixMicro() }
-	}
-	st, err := sqlite.Open(ctx, o.Path, so)
+	st, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
 	c, err := penstock.New(st, penstock.Config{
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Lease: o.Lease,
 		Limits: o.Limits, LostMax: o.LostMax, MaxPayload: o.MaxPayload,
 		OnDead: func(_ context.Context, j penstock.JobInfo) { fmt.Println("dead", j.ID, j.Reason) },
 	})
@@ -87,11 +105,18 @@ func (o orders) obey() error {
 			return err
 		}
 	}
+	if err := penstock.Handle(c, "guarded", o.guarded, k); err != nil {
+		return err
+	}
 	if err := penstock.Handle(c, "killer", killSelf, k); err != nil {
 		return err
 	}
+	wo := penstock.WorkOptions{Concurrency: o.Concurrency, Grace: grace, Drain: o.Drain}
+	if o.Tell {
+		wo.OnEnd = ended
+	}
 	fmt.Println("ready")
-	if err := c.Work(ctx, penstock.WorkOptions{Concurrency: o.Concurrency, Grace: grace, Drain: o.Drain}); err != nil {
+	if err := c.Work(ctx, wo); err != nil {
 		return err
 	}
 	if err := c.Close(); err != nil {
@@ -100,22 +125,65 @@ func (o orders) obey() error {
 	return st.Close()
 }
 
+// open opens the store, as it looks by the process's clock.
+func (o orders) open(ctx context.Context) (st store.Store, err error) {
+	var now func() int64
+	if o.Shift != 0 {
+		now = func() int64 { return time.Now().Add(o.Shift).UnixMicro() }
+	}
+	if strings.HasPrefix(o.DB, "postgres://") {
+		st, err = postgres.Open(ctx, o.DB, postgres.Options{Now: now})
+	} else {
+		st, err = sqlite.Open(ctx, o.DB, sqlite.Options{Now: now})
+	}
+	if err == nil && o.Ahead != 0 {
+		st = skewed{st, o.Ahead}
+	}
+	return st, err
+}
+
+// ended says what became of a start: whether the store took its outcome.
+func ended(e *penstock.End) {
+	verb := "refused"
+	if e.Recorded {
+		verb = "recorded"
+	}
+	fmt.Println(verb, e.Job.ID, e.Outcome)
+}
+
 // Headers of a call: what the worker knew when its handler began.
 const (
-	sentHeader = "X-Sent" // when, µs since the Unix epoch
-	slotHeader = "X-Slot" // when the limit allowed it
+	sentHeader = "X-Sent" // when, µs since the Unix epoch, by the machine's clock
+	slotHeader = "X-Slot" // when the limit allowed it, by the same clock
+	pidHeader  = "X-Pid"  // of the worker process
 )
 
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 
-// call makes one call to the API, at the path of the job's limit, else of its
-// kind. The key tells of the start: job, number of the start, lease.
+// call makes one call to the API, at the path of the job's limit, else of its kind.
 func (o orders) call(ctx context.Context, j *penstock.RawJob) error {
-	sent := time.Now()
 	to := j.Kind
 	if len(j.Draws) > 0 {
 		to = j.Draws[0].Limit
 	}
+	return o.post(ctx, j, to)
+}
+
+// guarded makes a call that must not be made twice, and then one that may.
+func (o orders) guarded(ctx context.Context, j *penstock.RawJob) error {
+	_, err := penstock.Once(ctx, fmt.Sprintf("effect/%d", j.ID), func(ctx context.Context) (bool, error) {
+		return true, o.post(ctx, j, "effect")
+	}, penstock.AtMostOnce())
+	if err != nil {
+		return err
+	}
+	return o.post(ctx, j, "after")
+}
+
+// post makes one call to the API. The key tells of the start: job, number of the
+// start, lease.
+func (o orders) post(ctx context.Context, j *penstock.RawJob, to string) error {
+	sent := time.Now()
 	body := j.Args
 	if o.Digest {
 		body = []byte(digest(body))
@@ -126,7 +194,10 @@ func (o orders) call(ctx context.Context, j *penstock.RawJob) error {
 	}
 	r.Header.Set("Idempotency-Key", fmt.Sprintf("%d.%d.%d", j.ID, j.Starts, j.Token))
 	r.Header.Set(sentHeader, fmt.Sprint(sent.UnixMicro()))
-	r.Header.Set(slotHeader, fmt.Sprint(j.Slot))
+	if j.Slot != 0 {
+		r.Header.Set(slotHeader, fmt.Sprint(j.Slot+o.Ahead.Microseconds()))
+	}
+	r.Header.Set(pidHeader, fmt.Sprint(os.Getpid()))
 	res, err := client.Do(r)
 	if err != nil {
 		return err

@@ -30,11 +30,12 @@ func release(t *testing.T, v *vendor) {
 // TestA1_DelayedJobsSurviveEveryEnd: jobs for a later time sat in a worker's
 // memory, and a deploy or a kill during other work lost some of them
 // (celery/kombu#533, celery/celery#1810, celery/celery#3501).
-func TestA1_DelayedJobsSurviveEveryEnd(t *testing.T) {
-	t.Parallel()
+func TestA1_DelayedJobsSurviveEveryEnd(t *testing.T) { onEach(t, delayedJobs) }
+
+func delayedJobs(t *testing.T, on technology) {
 	busy := newVendor(t, held, "busy", "later")
-	o := orders{Path: dbPath(t), URL: busy.URL, Concurrency: 5, LostMax: 100}
-	c := open(t, o.Path, penstock.Config{})
+	o := orders{DB: on.fresh(t), Lease: on.lease(), URL: busy.URL, Concurrency: 5, LostMax: 100}
+	c := open(t, o.DB, penstock.Config{})
 	const half = 13 * time.Hour
 	var later []penstock.NewJob
 	for i := range 20 {
@@ -108,11 +109,12 @@ func TestA1_DelayedJobsSurviveEveryEnd(t *testing.T) {
 // TestB7_KillerEnds: a job that kills its process was never counted as failed,
 // so it was picked up and killed the next one for ever (contribsys/faktory#99,
 // sidekiq/sidekiq#5300).
-func TestB7_KillerEnds(t *testing.T) {
-	t.Parallel()
+func TestB7_KillerEnds(t *testing.T) { onEach(t, killerEnds) }
+
+func killerEnds(t *testing.T, on technology) {
 	v := newVendor(t, apisim.Config{Latency: 10 * time.Millisecond}, "call")
-	o := orders{Path: dbPath(t), URL: v.URL, Concurrency: 10, Drain: true}
-	c := open(t, o.Path, penstock.Config{})
+	o := orders{DB: on.fresh(t), Lease: on.lease(), URL: v.URL, Concurrency: 10, Drain: true}
+	c := open(t, o.DB, penstock.Config{})
 	normal := enqueue(t, c, 100, penstock.NewJob{Kind: "call"})
 	killer := enqueue(t, c, 1, penstock.NewJob{Kind: "killer"})[0]
 	normal = append(normal, enqueue(t, c, 100, penstock.NewJob{Kind: "call"})...)
@@ -171,17 +173,22 @@ func TestB7_KillerEnds(t *testing.T) {
 // and lowered at the end, and killed processes never lowered it, or twice
 // (gocraft/work#192 and #55, rails/solid_queue#546, kestra-io/kestra#14356,
 // SGrondin/bottleneck#197, sidekiq/sidekiq#6185).
-func TestC4_InFlightAfterKills(t *testing.T) {
-	t.Parallel()
-	const keys, most, kills = 20, 2, 10
+func TestC4_InFlightAfterKills(t *testing.T) { onEach(t, inFlightAfterKills) }
+
+func inFlightAfterKills(t *testing.T, on technology) {
+	const keys, most = 20, 2
+	kills := 10
+	if !on.seesDeaths {
+		kills = 3 // each takes a lease
+	}
 	r := seeded(t)
 	var names []string
 	for i := range keys {
 		names = append(names, fmt.Sprintf("key/%d", i))
 	}
 	v := newVendor(t, held, names...)
-	o := orders{Path: dbPath(t), URL: v.URL, Concurrency: 14, LostMax: 100, Limits: map[string]string{"key/*": "2 in flight"}}
-	c := open(t, o.Path, penstock.Config{Limits: o.Limits})
+	o := orders{DB: on.fresh(t), Lease: on.lease(), URL: v.URL, Concurrency: 14, LostMax: 100, Limits: map[string]string{"key/*": "2 in flight"}}
+	c := open(t, o.DB, penstock.Config{Limits: o.Limits})
 	var all []penstock.NewJob
 	for range most * (kills + 2) { // enough beside those that are lost: a process runs one of these at a time
 		for _, name := range names {

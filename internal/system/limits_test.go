@@ -22,12 +22,13 @@ func seeded(t *testing.T) *rand.Rand {
 // TestC2_OneLimitForAllProcesses: the limit was applied per worker process, so
 // the rate grew with the number of replicas (celery/celery#5732,
 // celery/celery PR #10291, temporalio/sdk-rust#1005).
-func TestC2_OneLimitForAllProcesses(t *testing.T) {
-	t.Parallel()
+func TestC2_OneLimitForAllProcesses(t *testing.T) { onEach(t, oneLimit) }
+
+func oneLimit(t *testing.T, on technology) {
 	const n, window = 40, 2 * time.Second
 	v := newVendor(t, apisim.Config{Latency: 20 * time.Millisecond}, "api")
-	o := orders{Path: dbPath(t), URL: v.URL, Concurrency: 20, Limits: map[string]string{"api": "40/2s"}}
-	c := open(t, o.Path, penstock.Config{Limits: o.Limits})
+	o := orders{DB: on.fresh(t), Lease: on.lease(), URL: v.URL, Concurrency: 20, Limits: map[string]string{"api": "40/2s"}}
+	c := open(t, o.DB, penstock.Config{Limits: o.Limits})
 	enqueue(t, c, 1000, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})
 
 	ws := starts(t, 1, o)
@@ -54,13 +55,14 @@ func TestC2_OneLimitForAllProcesses(t *testing.T) {
 // TestC3_FullRateAfterKills: a crash between counting a call and setting the
 // window's end left a counter that never reset, and the key was blocked for
 // good (sidekiq/sidekiq#2704, Tabcorp/redis-rate-limiter#1, redis/redis#4548).
-func TestC3_FullRateAfterKills(t *testing.T) {
-	t.Parallel()
+func TestC3_FullRateAfterKills(t *testing.T) { onEach(t, fullRateAfterKills) }
+
+func fullRateAfterKills(t *testing.T, on technology) {
 	const n, window = 20, time.Second
 	r := seeded(t)
 	v := newVendor(t, apisim.Config{Latency: 30 * time.Millisecond}, "api")
-	o := orders{Path: dbPath(t), URL: v.URL, Concurrency: 12, LostMax: 100, Limits: map[string]string{"api": "20/s"}}
-	c := open(t, o.Path, penstock.Config{Limits: o.Limits})
+	o := orders{DB: on.fresh(t), Lease: on.lease(), URL: v.URL, Concurrency: 12, LostMax: 100, Limits: map[string]string{"api": "20/s"}}
+	c := open(t, o.DB, penstock.Config{Limits: o.Limits})
 	enqueue(t, c, 1000, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})
 
 	ws := starts(t, 4, o)
@@ -117,13 +119,14 @@ func admits(info penstock.LimitInfo, from time.Time, window time.Duration) (n in
 // the old value came back from processes not yet redeployed
 // (sethvargo/go-redisstore#10, mailgun/gubernator#37, sidekiq/sidekiq#4857,
 // 3scale/APIcast#667).
-func TestC6_ChangedLimit(t *testing.T) {
-	t.Parallel()
+func TestC6_ChangedLimit(t *testing.T) { onEach(t, changedLimit) }
+
+func changedLimit(t *testing.T, on technology) {
 	v := newVendor(t, apisim.Config{Latency: 20 * time.Millisecond}, "api")
-	old := orders{Path: dbPath(t), URL: v.URL, Concurrency: 20, Limits: map[string]string{"api": "100/s"}}
+	old := orders{DB: on.fresh(t), Lease: on.lease(), URL: v.URL, Concurrency: 20, Limits: map[string]string{"api": "100/s"}}
 	young := old
 	young.Limits = map[string]string{"api": "10/s"}
-	c := open(t, old.Path, penstock.Config{Limits: old.Limits})
+	c := open(t, old.DB, penstock.Config{Limits: old.Limits})
 	enqueue(t, c, 2000, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})
 
 	ws := starts(t, 4, old)

@@ -18,13 +18,14 @@ import (
 // TestI4_LargePayloads: a few large payloads exhausted the store, made lists
 // unusable, and grew in storage (taskforcesh/bullmq#2397,
 // Parallels/rq-dashboard#132, Appsilon/mediforce#1359).
-func TestI4_LargePayloads(t *testing.T) {
-	t.Parallel()
+func TestI4_LargePayloads(t *testing.T) { onEach(t, largePayloads) }
+
+func largePayloads(t *testing.T, on technology) {
 	const n, size = 100, penstock.DefaultMaxPayload + 1
 	v := newVendor(t, apisim.Config{}, "call")
-	o := orders{Path: dbPath(t), URL: v.URL, MaxPayload: size, Drain: true, Digest: true, Concurrency: 8}
+	o := orders{DB: on.fresh(t), Lease: on.lease(), URL: v.URL, MaxPayload: size, Drain: true, Digest: true, Concurrency: 8}
 
-	small := open(t, o.Path, penstock.Config{})
+	small := open(t, o.DB, penstock.Config{})
 	_, err := small.Enqueue(t.Context(), "call", make([]byte, 5_000_000))
 	if err == nil || !strings.Contains(err.Error(), "5000000") || !strings.Contains(err.Error(), fmt.Sprint(penstock.DefaultMaxPayload)) {
 		t.Fatalf("5 MB: got error %v, expected one that names the 5000000 bytes and the limit", err)
@@ -34,7 +35,7 @@ func TestI4_LargePayloads(t *testing.T) {
 		t.Fatal("one byte above the limit was taken")
 	}
 
-	c := open(t, o.Path, penstock.Config{MaxPayload: size})
+	c := open(t, o.DB, penstock.Config{MaxPayload: size})
 	random := rand.NewChaCha8([32]byte{4})
 	want := map[int64][32]byte{}
 	ids := map[string]int64{} // by the hash the API keeps

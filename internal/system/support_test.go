@@ -5,17 +5,16 @@ package system
 import (
 	"io"
 	"log/slog"
-	"path/filepath"
 	"testing"
 
 	"github.com/penstockhq/penstock"
 )
 
 // open returns a client of the test's own on the store, which enqueues and looks.
-func open(t *testing.T, path string, cfg penstock.Config) *penstock.Client {
+func open(t *testing.T, target string, cfg penstock.Config) *penstock.Client {
 	t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	c, err := penstock.Open(t.Context(), path, cfg)
+	c, err := penstock.Open(t.Context(), target, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +62,3 @@ func jobs(t *testing.T, c *penstock.Client, f penstock.Filter) []penstock.JobInf
 	}
 	return js
 }
-
-// dbPath is the path of a store that ends with the test.
-func dbPath(t *testing.T) string { return filepath.Join(t.TempDir(), "jobs.db") }
