@@ -31,8 +31,8 @@ type Client struct {
 	closing chan struct{}  // closed by Close: Work is to stop
 	works   sync.WaitGroup // of Work under way
 
-	deskMu  sync.Mutex
-	permits *permitDesk // nil until the first Acquire
+	deskTurn chan struct{} // whose turn it is to open or close the desk; a lock that a context can leave
+	permits  *permitDesk   // nil until the first Acquire
 }
 
 // New returns a client over a store, which the caller closes after the client.
@@ -51,6 +51,7 @@ func newClient(ctx context.Context, st store.Store, cfg Config) (*Client, error)
 	c := &Client{
 		st: st, cfg: cfg, log: cfg.Logger,
 		kinds: map[string]*kindEntry{}, workers: map[*worker]bool{}, closing: make(chan struct{}),
+		deskTurn: make(chan struct{}, 1),
 	}
 	c.specs.st = st
 	if err := c.readClock(ctx); err != nil {
@@ -93,9 +94,9 @@ func (c *Client) Close() error {
 	}
 	close(c.closing)
 	c.works.Wait()
-	c.deskMu.Lock()
+	c.deskTurn <- struct{}{}
 	c.permits.close()
-	c.deskMu.Unlock()
+	<-c.deskTurn
 	if c.owns {
 		return c.st.Close()
 	}

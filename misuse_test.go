@@ -258,3 +258,58 @@ func TestTransportPassesOnCloseIdleConnections(t *testing.T) {
 		t.Errorf("told %d times", below.closed)
 	}
 }
+
+// slowRegister is a store over which the first worker does not get registered.
+type slowRegister struct {
+	store.Store
+	gate chan struct{}
+}
+
+func (s slowRegister) Register(ctx context.Context, w store.Worker) error {
+	select {
+	case <-s.gate:
+		return s.Store.Register(ctx, w)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// TestAcquireKeepsToItsContextWhileAnotherOpensTheDesk: it waited for a lock that the
+// first Acquire held over a store that did not answer.
+func TestAcquireKeepsToItsContextWhileAnotherOpensTheDesk(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		c := clientOver(t, slowRegister{memory.New(memory.Options{}), gate}, penstock.Config{Limits: map[string]string{"api": "5/s"}})
+		first := make(chan error, 1)
+		go func() {
+			p, err := c.Acquire(t.Context(), penstock.Draws("api")...)
+			if err == nil {
+				err = p.Release(t.Context())
+			}
+			first <- err
+		}()
+		pass(time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		second := make(chan error, 1)
+		go func() {
+			_, err := c.Acquire(ctx, penstock.Draws("api")...)
+			second <- err
+		}()
+		select {
+		case err := <-second:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("Acquire waits, though its context has ended")
+		}
+		close(gate)
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -116,8 +116,12 @@ type permitDesk struct {
 
 // desk returns the client's permit desk, opening it at the first call.
 func (c *Client) desk(ctx context.Context) (*permitDesk, error) {
-	c.deskMu.Lock()
-	defer c.deskMu.Unlock()
+	select {
+	case c.deskTurn <- struct{}{}:
+		defer func() { <-c.deskTurn }()
+	case <-ctx.Done(): // another one opens it over a store that is slow
+		return nil, context.Cause(ctx)
+	}
 	if c.permits != nil {
 		return c.permits, nil
 	}

@@ -143,3 +143,24 @@ func TestWorkersAreThoseThatWork(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestTwoCalendarsOfOneLimit: the days of two zones were added up as one.
+func TestTwoCalendarsOfOneLimit(t *testing.T) {
+	c := newClient(t, memory.New(memory.Options{}), map[string]string{"api": "100/day@America/New_York, 50/day@Europe/Berlin"})
+	p, err := c.Acquire(t.Context(), penstock.Draws("api")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, scrape(t, metrics.New(c)), map[string]float64{
+		`penstock_limit_permits_allowed{limit="api",window="day"}`:               100,
+		`penstock_limit_permits_allowed{limit="api",window="day@Europe/Berlin"}`: 50,
+		`penstock_limit_permits_used{limit="api",window="day@Europe/Berlin"}`:    1,
+		`penstock_limit_use_ratio{limit="api"}`:                                  0.02,
+	})
+	if err := p.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -151,12 +151,17 @@ func (u *limitUse) add(l *store.LimitInfo, now int64) {
 		u.most += n
 		u.ratio = max(u.ratio, float64(inFlight)/float64(n))
 	}
+	seen := map[string]bool{}
 	for _, r := range l.Spec.Rates {
 		n, window := r.Limit()
 		label := number(window.Seconds())
 		if window == 0 {
 			label, window = calendar(r, now)
 		}
+		if seen[label] { // a day of another zone is another day
+			label += "@" + r.Zone
+		}
+		seen[label] = true
 		used := l.State.Used(window, now)
 		u.used[label] += used
 		u.permits[label] += n
