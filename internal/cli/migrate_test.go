@@ -45,6 +45,29 @@ func TestMigrateMakesTheTables(t *testing.T) {
 	}
 }
 
+// Processes of one deployment start together: one makes each version, the others
+// wait and find it made.
+func TestEightProcessesMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(t)
+	var all []*command
+	for range 8 {
+		all = append(all, begin(t, t.TempDir(), nil, "migrate", "--json", "--db", dsn))
+	}
+	made := 0
+	for _, c := range all {
+		c.wait()
+		o := c.object()
+		made += len(o["steps"].([]any))
+		if o["version"] != o["newest"] {
+			t.Errorf("one is content with %v", o)
+		}
+	}
+	if made != newest(t) {
+		t.Errorf("%d steps were made, want %d", made, newest(t))
+	}
+}
+
 func TestMigrateBackWantsToBeMeant(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)

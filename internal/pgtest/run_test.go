@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -131,5 +132,24 @@ func TestRunEndsItsServerWhenInterrupted(t *testing.T) {
 			gone(t, dsn)
 			_, _ = io.Copy(io.Discard, alive)
 		})
+	}
+}
+
+// A server that does not start says why, and leaves nothing.
+func TestAServerThatDoesNotStart(t *testing.T) {
+	root := t.TempDir()
+	for dir := root; dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil { // the server's user must come through
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("TMPDIR", root)
+	_, err := newEngine(map[string]string{"max_connections": "many"})
+	if err == nil || !strings.Contains(err.Error(), `invalid value for parameter "max_connections"`) {
+		t.Errorf("newEngine: %v", err)
+	}
+	left, err := os.ReadDir(root)
+	if err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
 	}
 }

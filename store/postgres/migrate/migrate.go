@@ -28,8 +28,8 @@ type Done struct {
 }
 
 // lockTimeout is how long a version waits for a table that somebody else uses.
-// Whoever wants the table meanwhile waits behind it.
-const lockTimeout = 30 * time.Second
+// Whoever wants the table meanwhile waits behind it. Tests do not wait that long.
+var lockTimeout = 30 * time.Second
 
 // Migrate leads the database to the target version and returns the steps it made,
 // which may be none. After an error they still hold: the database is at the last

@@ -138,6 +138,22 @@ func TestAMigrationThatIsCutOffLeavesTheVersionBefore(t *testing.T) {
 	to(t, load(t, makeA, makeB), direct, "penstock", 2, 1)
 }
 
+// A forgotten transaction must not make everybody queue up behind a migration.
+func TestATableInUseIsNotWaitedForTooLong(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	forgotten, conn := connect(t, dsn), connect(t, dsn)
+	to(t, load(t, makeA), conn, "penstock", 1, 1)
+	exec(t, forgotten, `BEGIN; SELECT * FROM penstock.a`)
+	migrate.SetLockTimeout(t, 50*time.Millisecond)
+	s := load(t, makeA, [2]string{`ALTER TABLE a ADD more int`, `ALTER TABLE a DROP more`})
+	_, err := s.Migrate(t.Context(), conn, "penstock", 2)
+	if err == nil || !strings.Contains(err.Error(), "stays at version 1: 0002_step: another transaction used a table for longer than 50ms") {
+		t.Errorf("Migrate: %v", err)
+	}
+	exec(t, forgotten, `COMMIT`)
+	to(t, s, conn, "penstock", 2, 1)
+}
+
 func TestThroughAPoolerOfTransactions(t *testing.T) {
 	pooled := pgtest.Bouncer(t, pgtest.DSN(t))
 	s := load(t, makeA, makeB, makeC)
