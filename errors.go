@@ -73,7 +73,8 @@ type RateLimitedError struct {
 
 // RateLimited says that the API refused the call and asked to wait (0 or less:
 // it did not say how long). To name the limit that was hit, or to keep the
-// API's answer, use a *[RateLimitedError].
+// API's answer, use a *[RateLimitedError]. Package limit/header reads from a response
+// whether it is a refusal, and the wait, in all the forms that APIs use.
 func RateLimited(wait time.Duration) error { return &RateLimitedError{Wait: max(wait, 0)} }
 
 // RateLimitedUntil is [RateLimited] with an instant.

@@ -14,11 +14,11 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/apisim"
+	"github.com/penstockhq/penstock/limit/header"
 )
 
 func main() {
@@ -30,7 +30,7 @@ func main() {
 	check(err)
 	defer client.Close()
 
-	resume := time.Now().Add(1500 * time.Millisecond)
+	resume := time.Now().Add(2 * time.Second)
 	shops := map[string]*apisim.Server{}
 	for name, config := range map[string]apisim.Config{
 		"17": {PausedUntil: resume, RetryAfter: apisim.RetryAfterExact},
@@ -51,12 +51,10 @@ func main() {
 			return err
 		}
 		defer answer.Body.Close()
-		if answer.StatusCode == http.StatusTooManyRequests {
-			seconds, err := strconv.ParseFloat(answer.Header.Get("Retry-After"), 64)
-			if err != nil {
-				return penstock.RateLimited(0) // it did not say: Penstock backs off by itself
-			}
-			return penstock.RateLimited(time.Duration(seconds * float64(time.Second)))
+		// Retry-After comes as seconds or as a date, some APIs use other headers, and
+		// some none at all: then RetryAfter is 0, and Penstock backs off by itself.
+		if said := header.Read(answer.StatusCode, answer.Header, nil, time.Now()); said.Limited {
+			return penstock.RateLimited(said.RetryAfter)
 		}
 		return nil
 	}, penstock.Kind{}))

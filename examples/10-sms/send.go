@@ -8,10 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/limit/header"
 	"github.com/penstockhq/penstock/retry"
 )
 
@@ -75,10 +75,10 @@ func send(ctx context.Context, web *http.Client, url string, m Message) error {
 		return err // a timeout or a broken connection: retried
 	}
 	defer answer.Body.Close()
+	said := header.Read(answer.StatusCode, answer.Header, nil, time.Now())
 	switch status := answer.StatusCode; {
-	case status == http.StatusTooManyRequests:
-		seconds, _ := strconv.ParseFloat(answer.Header.Get("Retry-After"), 64) // 0: not said
-		return penstock.RateLimited(time.Duration(seconds * float64(time.Second)))
+	case said.Limited:
+		return penstock.RateLimited(said.RetryAfter)
 	case status >= 500:
 		return fmt.Errorf("status %d", status)
 	case status >= 400:

@@ -13,7 +13,7 @@ var Table = []Room{
 	{
 		// Programs as users write them, so they see what users see.
 		Path:    "examples/...",
-		May:     []string{".", "httpcall", "apisim", "penstocktest", "retry"},
+		May:     []string{".", "httpcall", "apisim", "penstocktest", "retry", "limit/header"},
 		Modules: []string{"modernc.org/sqlite"},
 		Tests:   []string{"store/memory"},
 	},
@@ -44,7 +44,7 @@ var Table = []Room{
 	{
 		// Tests of real processes; no code of its own.
 		Path:  "internal/system",
-		Tests: []string{".", "store/...", "limit", "retry"},
+		Tests: []string{".", "store/...", "limit", "retry", "github.com/jackc/pgx/v5"},
 	},
 	{
 		Path:  "httpcall",
