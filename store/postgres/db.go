@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -21,6 +22,19 @@ const (
 	appendWithin = 30 * time.Second // it may wait for a unique key that a caller's open transaction has
 	viewWithin   = 60 * time.Second // people ask for counts of millions
 )
+
+// A transaction may come to a row, such as a unique key or an effect, that another
+// one has, and a caller's may stay open for ever. So it does not wait there with
+// what others want, a connection and the turn to be alone: it gives up, and comes
+// again a moment later.
+const (
+	rowWithin   = `25ms`
+	appendAgain = 100 * time.Millisecond
+	updateAgain = 400 * time.Millisecond // while it waited, all others did
+)
+
+// errTaken says that a transaction which is open has what this one wants.
+var errTaken = errors.New("an open transaction has what this one wants: a unique key, a call's id, or an effect")
 
 // conflicts is how often a transaction is run again that met another one.
 const conflicts = 20
@@ -57,8 +71,8 @@ const (
 	// A process that is stopped in the middle loses its transaction soon, and with it
 	// what others wait for.
 	setUpAlone = `SELECT ` + setUp + `, set_config('lock_timeout', '5s', true), set_config('idle_in_transaction_session_timeout', '700ms', true),
-		pg_advisory_xact_lock($1)::text, ` + nowOnServer
-	setUpAdding = `SELECT set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '700ms', true), ` + nowOnServer
+		pg_advisory_xact_lock($1)::text, set_config('lock_timeout', '` + rowWithin + `', true), ` + nowOnServer
+	setUpAdding = `SELECT ` + setUp + `, set_config('lock_timeout', '` + rowWithin + `', true), set_config('idle_in_transaction_session_timeout', '700ms', true), ` + nowOnServer
 	setUpView   = `SELECT ` + setUp + `, set_config('idle_in_transaction_session_timeout', '10s', true), ` + nowOnServer
 )
 
@@ -76,9 +90,9 @@ func (d *db) begin(ctx context.Context, m mode) (*tx, *session) {
 	switch m {
 	case alone:
 		s.pool = d.writers
-		s.first = []statement{{sql: beginAlone}, {sql: setUpAlone, args: []any{d.lock}, each: last(10)}}
+		s.first = []statement{{sql: beginAlone}, {sql: setUpAlone, args: []any{d.lock}, each: last(11)}}
 	case adding:
-		s.first = []statement{{sql: beginAdding}, {sql: setUpAdding, each: last(3)}}
+		s.first = []statement{{sql: beginAdding}, {sql: setUpAdding, each: last(9)}}
 	case view:
 		s.first = []statement{{sql: beginView}, {sql: setUpView, each: last(8)}}
 	}
@@ -115,13 +129,27 @@ func (d *db) View(ctx context.Context, fn func(engine.Tx) error) error {
 
 // again runs a transaction until it meets no other.
 func (d *db) again(ctx context.Context, m mode, fn func(engine.Tx) error) error {
+	met := 0
 	for try := 1; ; try++ {
 		err := d.run(ctx, m, fn)
-		if !errors.Is(err, errConflict) || try == conflicts {
+		var wait time.Duration
+		switch {
+		case errors.Is(err, errTaken):
+			most := min(time.Duration(try)*appendAgain/4, appendAgain)
+			if m == alone {
+				most = min(time.Duration(try)*updateAgain/4, updateAgain)
+			}
+			wait = most/2 + rand.N(most/2)
+		case errors.Is(err, errConflict):
+			if met++; met == conflicts {
+				return err
+			}
+			wait = rand.N(time.Duration(met) * time.Millisecond)
+		default:
 			return err
 		}
 		select {
-		case <-time.After(time.Duration(rand.Int64N(int64(try) * int64(time.Millisecond)))):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
 		}
@@ -137,6 +165,9 @@ func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err err
 	}
 	t, s := d.begin(ctx, m)
 	defer func() {
+		if t.now != 0 && errors.Is(err, store.ErrBusy) { // it had begun, so what it did not get is a row
+			err = fmt.Errorf("%w: %w", errTaken, err)
+		}
 		s.end(err)
 		if s.done && t.told {
 			d.hub.tell()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/penstockhq/penstock/store/engine"
 )
@@ -29,7 +30,9 @@ const withinTries = 5
 // that it begins: whoever wants the same one waits for the transaction's end.
 //
 // In REPEATABLE READ and above, a unique key that was taken since the transaction's
-// snapshot is an error (SQLSTATE 40001), as for the caller's own rows.
+// snapshot is an error (SQLSTATE 40001), as for the caller's own rows. In any, two
+// transactions each of which wants what the other one has end with SQLSTATE 40P01
+// for one of them. After either, roll the transaction back and run it again.
 func (s *Store) Within(ctx context.Context, transaction any, fn func(engine.Tx) error) error {
 	var l link
 	switch t := transaction.(type) {
@@ -41,15 +44,43 @@ func (s *Store) Within(ctx context.Context, transaction any, fn func(engine.Tx) 
 		return fmt.Errorf("transaction %T: expected a pgx.Tx or a *sql.Tx", transaction)
 	}
 	for try := 1; ; try++ {
-		err := s.within(ctx, l, fn)
-		if !errors.Is(err, errConflict) || try == withinTries {
+		isolation := ""
+		err := s.within(ctx, l, &isolation, fn)
+		// Only a unique key that somebody else took meanwhile is seen by the next try,
+		// and not if the transaction keeps its snapshot. A deadlock would come again:
+		// what the other one waits for is held since before.
+		switch state := stateOf(err); {
+		case state == uniqueViolation && keepsSnapshot(isolation):
+			return &pgconn.PgError{Severity: "ERROR", Code: serializationFailure,
+				Message: "a unique key, a call's id or an effect was taken since the transaction's snapshot (" + err.Error() + "): run the transaction again"}
+		case state != uniqueViolation || try == withinTries:
 			return err
 		}
 	}
 }
 
-func (s *Store) within(ctx context.Context, l link, fn func(engine.Tx) error) error {
-	if err := l.send(ctx, []statement{{sql: `SAVEPOINT penstock`}}); err != nil {
+const (
+	uniqueViolation      = "23505"
+	serializationFailure = "40001"
+)
+
+// stateOf is the SQLSTATE of an error, of whatever driver; "": it has none.
+func stateOf(err error) string {
+	var s interface{ SQLState() string }
+	if errors.As(err, &s) {
+		return s.SQLState()
+	}
+	return ""
+}
+
+// keepsSnapshot says that a transaction never sees what others commit.
+func keepsSnapshot(isolation string) bool {
+	return isolation == "repeatable read" || isolation == "serializable"
+}
+
+func (s *Store) within(ctx context.Context, l link, isolation *string, fn func(engine.Tx) error) error {
+	if err := l.send(ctx, []statement{{sql: `SAVEPOINT penstock`},
+		{sql: `SELECT current_setting('transaction_isolation')`, each: func(s scan) error { return s(isolation) }}}); err != nil {
 		return err
 	}
 	t := &tx{link: l, ctx: ctx, mode: adding, clock: s.db.clock, lanesOf: s.db.lanes}
@@ -59,7 +90,14 @@ func (s *Store) within(ctx context.Context, l link, fn func(engine.Tx) error) er
 			return nil
 		}
 	}
-	return errors.Join(err, l.send(context.WithoutCancel(ctx), []statement{{sql: `ROLLBACK TO SAVEPOINT penstock`}, {sql: `RELEASE SAVEPOINT penstock`}}))
+	// One after the other: drivers prepare what is sent together before they run it,
+	// and in a transaction that failed nothing but a rollback can be prepared.
+	for _, sql := range []string{`ROLLBACK TO SAVEPOINT penstock`, `RELEASE SAVEPOINT penstock`} {
+		if e := l.send(context.WithoutCancel(ctx), []statement{{sql: sql}}); e != nil {
+			return errors.Join(err, e)
+		}
+	}
+	return err
 }
 
 // pgxLink sends through pgx.
