@@ -285,7 +285,11 @@ func (b *bulk) change(ctx context.Context, jobs []penstock.JobInfo, many bool) e
 	if len(jobs) == 0 {
 		return nil
 	}
-	errs, err := b.apply(ctx, jobs)
+	var errs []error
+	err := saysIfLocked(b.screen.tell, func() (err error) {
+		errs, err = b.apply(ctx, jobs)
+		return err
+	})
 	if err != nil {
 		return err
 	}

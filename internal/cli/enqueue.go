@@ -116,10 +116,14 @@ func runEnqueue(cmd *cobra.Command, f *enqueueFlags) error {
 		return err
 	}
 	defer c.Close()
-	if err := f.limits(ctx, c); err != nil {
+	if err := saysIfLocked(lockedOn(cmd), func() error { return f.limits(ctx, c) }); err != nil {
 		return storeFailure(db, err)
 	}
-	done, err := c.EnqueueMany(ctx, []penstock.NewJob{job})
+	var done []penstock.Enqueued
+	err = saysIfLocked(lockedOn(cmd), func() (err error) {
+		done, err = c.EnqueueMany(ctx, []penstock.NewJob{job})
+		return err
+	})
 	if err != nil {
 		var refused *penstock.EnqueueError
 		if errors.As(err, &refused) && !isStoreFailure(err) {

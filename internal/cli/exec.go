@@ -158,6 +158,10 @@ func awaitPermit(ctx context.Context, c *penstock.Client, f *execFlags, signals 
 	p, err := c.Acquire(ctx, f.draws.draws...)
 	close(granted)
 	<-listened
+	var s *signalError
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errWaited) || errors.As(cause, &s)) {
+		err = cause // also where the store was what kept it waiting
+	}
 	return p, err
 }
 

@@ -76,7 +76,11 @@ func cancelJobs(cmd *cobra.Command, f *jobsFlags, args []string, wait time.Durat
 		before, err := c.Job(ctx, id)
 		if err == nil {
 			var after penstock.State
-			if after, err = c.Cancel(ctx, id); err == nil {
+			err = saysIfLocked(lockedOn(cmd), func() (err error) {
+				after, err = c.Cancel(ctx, id)
+				return err
+			})
+			if err == nil {
 				asked[i] = cancelled{
 					ID: id, State: &after, Now: after == penstock.Running || after == penstock.Cancelled && !before.State.Ended(),
 					permit: strings.HasPrefix(before.Kind, store.PrivateKind),

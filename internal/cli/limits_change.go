@@ -171,7 +171,7 @@ func newLimitsResume(f *opsFlags) *cobra.Command {
 // change changes a limit and shows how it is then.
 func (f *opsFlags) change(cmd *cobra.Command, name string, fn func(context.Context, store.Store, int64) error) error {
 	return f.with(cmd, func(ctx context.Context, c *penstock.Client, now int64) error {
-		if err := fn(ctx, c.Store(), now); err != nil {
+		if err := saysIfLocked(lockedOn(cmd), func() error { return fn(ctx, c.Store(), now) }); err != nil {
 			var unknown *store.UnknownLimitError
 			if !isStoreFailure(err) && !errors.As(err, &unknown) && ctx.Err() == nil {
 				err = inputf("%v", oneLine(err))

@@ -108,7 +108,11 @@ func (p *pruning) remove(ctx context.Context, st store.Store, now int64) error {
 	}
 	before := now - time.Duration(p.age).Microseconds()
 	for {
-		n, err := st.Prune(ctx, states, before, pruneChunk)
+		n := 0
+		err := saysIfLocked(p.screen.tell, func() (err error) {
+			n, err = st.Prune(ctx, states, before, pruneChunk)
+			return err
+		})
 		if err != nil {
 			return err
 		}

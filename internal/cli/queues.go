@@ -197,7 +197,7 @@ func newQueuesResume(f *opsFlags) *cobra.Command {
 // changeQueue changes a queue and shows how it is then.
 func (f *opsFlags) changeQueue(cmd *cobra.Command, name string, fn func(context.Context, store.Store) error) error {
 	return f.with(cmd, func(ctx context.Context, c *penstock.Client, now int64) error {
-		if err := fn(ctx, c.Store()); err != nil {
+		if err := saysIfLocked(lockedOn(cmd), func() error { return fn(ctx, c.Store()) }); err != nil {
 			return err
 		}
 		queues, err := queueLines(ctx, c.Store(), now)

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/penstockhq/penstock"
 )
 
@@ -42,5 +44,13 @@ func mustBeThere(db string) error {
 // openClient opens a database, making it if it is not there. Warnings are
 // printed on log.
 func openClient(ctx context.Context, db string, log io.Writer) (*penstock.Client, error) {
-	return openDB(ctx, db, newLineLog(log, slog.LevelWarn), func(text string) { fmt.Fprintln(log, "penstock: "+text) })
+	return openDB(ctx, db, newLineLog(log, slog.LevelWarn), sayOn(log))
 }
+
+// sayOn prints what people are to know on w.
+func sayOn(w io.Writer) func(string) {
+	return func(text string) { fmt.Fprintln(w, "penstock: "+text) }
+}
+
+// lockedOn says what a command waits for, for saysIfLocked.
+func lockedOn(cmd *cobra.Command) func(string) { return sayOn(cmd.ErrOrStderr()) }
