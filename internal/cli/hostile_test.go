@@ -171,3 +171,14 @@ func TestCompletionOffersWhatIsMeantAndNothingThatSteersTheTerminal(t *testing.T
 		t.Errorf("offered:\n%q", &offered.stdout)
 	}
 }
+
+// An error says once which database it is of, and on one line what helps.
+func TestAFailureToOpenNamesTheDatabaseOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "letter.db", strings.Repeat("a letter to somebody\n", 100))
+	c := penstock(t, dir, "jobs", "--db", "letter.db").exits(3).says("penstock: the database letter.db: not a Penstock database", "name another one with --db")
+	if text := c.stderr.String(); strings.Count(text, "letter.db") != 1 || strings.Count(text, "\n") != 1 {
+		t.Errorf("it says %q", text)
+	}
+}
