@@ -83,8 +83,8 @@ const (
 	patience = 8 * time.Second
 )
 
-// ServeHTTP serves the metrics. If the store cannot be read, its part is left
-// out and penstock_store_up is 0.
+// ServeHTTP serves the metrics. If the store cannot be read, penstock_store_up is 0,
+// and what could not be read is left out.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -107,13 +107,9 @@ func (m *Metrics) Text(ctx context.Context) []byte {
 	p.sample("swallowed_total", float64(m.client.Swallowed()))
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	p.family("store_up", gauge, "1 if the store could be read for this scrape, else 0; the metrics of the store are then left out.")
+	p.family("store_up", gauge, "1 if the store could be read for this scrape, else 0; what could not be read of it is then left out.")
 	stored, err := m.stored(ctx)
-	if err != nil {
-		p.sample("store_up", 0)
-		return p.bytes()
-	}
-	p.sample("store_up", 1)
+	p.sample("store_up", flag(err == nil))
 	p.add(stored)
 	return p.bytes()
 }

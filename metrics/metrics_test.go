@@ -380,3 +380,28 @@ func TestTheStoreIsDown(t *testing.T) {
 		t.Errorf("POST: status %d", w.Code)
 	}
 }
+
+// manyKeys is a store with so many keys that a scraper does not wait for them.
+type manyKeys struct{ store.Store }
+
+func (manyKeys) ListLimits(ctx context.Context, _ string, _ int) ([]store.LimitInfo, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// TestLimitsThatTakeTooLongCostOnlyThemselves: queues, too, were left out of a page
+// whose limits could not be read in time.
+func TestLimitsThatTakeTooLongCostOnlyThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, manyKeys{memory.New(memory.Options{})}, nil)
+		if _, err := c.Enqueue(t.Context(), "call", 1); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		got := scrape(t, metrics.New(c))
+		want(t, got, map[string]float64{`penstock_store_up`: 0, `penstock_queue_jobs{queue="default",state="due"}`: 1, `penstock_workers`: 0})
+		if took := time.Since(begun); took > 9*time.Second {
+			t.Errorf("the scrape took %v", took)
+		}
+	})
+}

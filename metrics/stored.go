@@ -12,37 +12,38 @@ import (
 	"github.com/penstockhq/penstock/store"
 )
 
-// stored reads the store and writes what it holds.
+// stored reads the store and writes what it holds: of what cannot be read, what was
+// read before. The limits come last, since there may be a hundred thousand keys.
 func (m *Metrics) stored(ctx context.Context) (*page, error) {
 	st := m.client.Store()
+	p := &page{}
 	now, err := st.Now(ctx)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	var p page
 	queues, err := st.Queues(ctx)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	writeQueues(&p, together(queues), now)
+	writeQueues(p, together(queues), now)
 	workers, err := st.Workers(ctx)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	p.family("workers", gauge, "Workers that live: each is a process, or one Work of several in a process.")
 	p.sample("workers", float64(living(workers)))
 	state, err := st.Checkup(ctx)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	p.family("sweep_finds_total", counter, "Lanes that a sweep found asleep though they had work, ever and by any process: each is a fault of the store.")
 	p.sample("sweep_finds_total", float64(state.SweepFinds))
 	limits, err := readLimits(ctx, st, now)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	writeLimits(&p, limits)
-	return &p, nil
+	writeLimits(p, limits)
+	return p, nil
 }
 
 // living counts the workers that live. What a process keeps for Acquire is
