@@ -212,6 +212,45 @@ func TestA5_NothingWaitsForARestart(t *testing.T) {
 	})
 }
 
+// TestA4_AnothersSuccessIsNotOurs: an outcome that could not be stored for longer
+// than a lease was refused, since another process had done the job meanwhile, and
+// OnEnd was told that it had been recorded.
+func TestA4_AnothersSuccessIsNotOurs(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		st := memory.New(memory.Options{})
+		silent := &faulty{Store: st}
+		a, b := clientOver(t, silent, penstock.Config{}), clientOver(t, st, penstock.Config{})
+		for _, c := range []*penstock.Client{a, b} {
+			handle(t, c, "call", penstock.Kind{}, func(context.Context, *penstock.Job[int]) error { return nil })
+		}
+		silent.set(func(f *faulty) {
+			f.noBeats = true
+			f.finish = func(bool) error { return errStore }
+		})
+		id := enqueue(t, a, "call", 1)
+		var mu sync.Mutex
+		var ends []*penstock.End
+		working(t, a, penstock.WorkOptions{OnEnd: func(e *penstock.End) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Job.ID == id {
+				ends = append(ends, e)
+			}
+		}})
+		pass(time.Second)
+		working(t, b, penstock.WorkOptions{})
+		pass(time.Minute)
+		wantState(t, b, id, store.Done, "")
+		silent.set(func(f *faulty) { f.noBeats, f.finish = false, nil })
+		pass(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(ends) != 1 || ends[0].Recorded {
+			t.Errorf("OnEnd was told of %+v, expected one end that is not recorded", ends)
+		}
+	})
+}
+
 // TestB3_LateFinisherIsRefused: a live worker missed heartbeats, its job was
 // given to another, and both finished it (rails/solid_queue PR #761).
 func TestB3_LateFinisherIsRefused(t *testing.T) {

@@ -225,7 +225,7 @@ func (w *worker) confirm(e *ending, end *End) {
 		end.Recorded = errors.Is(err, store.ErrNotFound) && e.finish.Outcome == store.OutcomeDiscarded
 	default:
 		end.State = job.State
-		end.Recorded = job.State == stateAfter(e.finish.Outcome)
+		end.Recorded = job.State == stateAfter(e.finish.Outcome) && sinceUntouched(&end.Job, job, e.finish.Outcome)
 		if job.State == store.Waiting {
 			end.NextAt = time.UnixMicro(job.At)
 		}
@@ -233,6 +233,16 @@ func (w *worker) confirm(e *ending, end *End) {
 	if !end.Recorded {
 		w.log.Warn("outcome refused by the store after a try that went unanswered", "kind", end.Job.Kind, "job", end.Job.ID, "outcome", end.Outcome.String())
 	}
+}
+
+// sinceUntouched says that nobody lost the job or started it anew since it was
+// claimed: then its state is what our outcome made of it, and not another's.
+func sinceUntouched(claimed *JobInfo, now JobInfo, o store.Outcome) bool {
+	starts := claimed.Starts
+	if o == store.OutcomeReturned {
+		starts-- // the start that never was does not count
+	}
+	return now.Starts == starts && now.Losses == claimed.Losses && (claimed.Suspect || !now.Suspect)
 }
 
 // stateAfter is the state a job has after an outcome.

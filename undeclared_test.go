@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/memory"
 )
 
 // A handler that names a limit nobody declared gets its outcome stored all the
@@ -91,5 +92,28 @@ func TestWorkToldToStopBeforeItBegan(t *testing.T) {
 	cancel()
 	if err := c.Work(ctx, penstock.WorkOptions{}); err != nil {
 		t.Errorf("error %v", err)
+	}
+}
+
+// interrupted is a store whose caller is told to stop while it registers.
+type interrupted struct {
+	store.Store
+	stop context.CancelFunc
+}
+
+func (s interrupted) Register(ctx context.Context, _ store.Worker) error {
+	s.stop()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestWorkToldToStopWhileItBegins: a deploy's signal that came just then made the
+// process end as if something were wrong.
+func TestWorkToldToStopWhileItBegins(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	c := clientOver(t, interrupted{memory.New(memory.Options{}), stop}, penstock.Config{})
+	handle(t, c, "call", penstock.Kind{}, func(context.Context, *penstock.Job[int]) error { return nil })
+	if err := c.Work(ctx, penstock.WorkOptions{}); err != nil {
+		t.Errorf("Work returned %v, expected nil", err)
 	}
 }

@@ -112,6 +112,9 @@ func (w *worker) run(ctx context.Context) error {
 		return nil
 	}
 	if err := w.begin(ctx); err != nil {
+		if ctx.Err() != nil { // told to stop meanwhile: nothing has begun
+			return nil
+		}
 		return fmt.Errorf("penstock: work: %w", err)
 	}
 	if err := w.work(ctx); err != nil {
