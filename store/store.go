@@ -161,6 +161,9 @@ type Finish struct {
 	// job itself is to wait, 0 keeps its place in line).
 	At      int64
 	Started int64 // when the handler began, 0 if never
+	// Charged says that the start holds permits. It is a hint: what was charged is
+	// written on the job.
+	Charged bool
 	Reason  Reason
 	Error   string
 	Result  []byte

@@ -176,6 +176,11 @@ func (t *witnessTx) SaveJobs(jobs []*engine.Job) error {
 	return t.Tx.SaveJobs(jobs)
 }
 
+// EndDone goes by the rows, which are watched.
+func (t *witnessTx) EndDone(worker string, leases []engine.DoneLease, at int64, free bool, then func([]engine.DoneJob) error) error {
+	return engine.EndDoneByRows(t, worker, leases, at, free, then)
+}
+
 func (t *witnessTx) EndJobs(jobs []*engine.Job) error {
 	for _, j := range jobs {
 		id, state := j.ID, j.State

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/penstockhq/penstock/dispatch"
 	"github.com/penstockhq/penstock/store"
 )
 
@@ -16,6 +17,14 @@ const (
 // Finish ends starts. Each stands for itself: one whose lease is lost changes
 // nothing and does not disturb the others.
 func (s *Store) Finish(ctx context.Context, fs []store.Finish) (out []store.Finished, err error) {
+	out = make([]store.Finished, len(fs))
+	handled, err := s.finishFree(ctx, fs, out)
+	if err != nil {
+		return nil, err
+	}
+	if handled {
+		return s.finishLeft(ctx, fs, out)
+	}
 	err = s.db.Update(ctx, func(tx Tx) error {
 		out, err = finish(tx, fs)
 		return err
@@ -26,27 +35,68 @@ func (s *Store) Finish(ctx context.Context, fs []store.Finish) (out []store.Fini
 	return out, nil
 }
 
+// finishLeft ends those of the starts that are not in out yet.
+func (s *Store) finishLeft(ctx context.Context, fs []store.Finish, out []store.Finished) ([]store.Finished, error) {
+	var left []store.Finish
+	for i := range fs {
+		if out[i].State != store.Done {
+			left = append(left, fs[i])
+		}
+	}
+	if len(left) == 0 {
+		return out, nil
+	}
+	var done []store.Finished
+	err := s.db.Update(ctx, func(tx Tx) (err error) {
+		done, err = finish(tx, left)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range fs {
+		if out[i].State != store.Done {
+			out[i], done = done[0], done[1:]
+		}
+	}
+	return out, nil
+}
+
 func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
 	now, err := tx.Now()
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]int64, len(fs))
+	e := ender{tx: tx, now: now, limits: newLimits(tx)}
+	out := make([]store.Finished, len(fs))
+	var charges []dispatch.Charge
+	err = endDone(tx, fs, out, now, false, func(j DoneJob) error {
+		charges = append(charges, j.Charges...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rest := make([]int, 0, len(fs))
+	ids := make([]int64, 0, len(fs))
 	for i := range fs {
-		ids[i] = fs[i].ID
+		if out[i].State != store.Done {
+			rest, ids = append(rest, i), append(ids, fs[i].ID)
+		}
 	}
 	jobs, err := tx.Jobs(ids)
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.Ahead(finishAhead(fs, jobs)); err != nil {
+	if err := tx.Ahead(finishAhead(fs, rest, jobs, charges)); err != nil {
 		return nil, err
 	}
-	e := ender{tx: tx, now: now, limits: newLimits(tx)}
-	out := make([]store.Finished, len(fs))
+	if err := e.release(charges, false); err != nil {
+		return nil, err
+	}
 	seen := make(map[int64]bool, len(fs))
-	for i := range fs {
-		f, j := &fs[i], jobs[i]
+	for k, i := range rest {
+		f, j := &fs[i], jobs[k]
 		if j == nil || seen[f.ID] || j.State != store.Running || j.Worker != f.Worker || j.Token != f.Token {
 			out[i].Err = store.ErrLeaseLost
 			continue
@@ -58,24 +108,30 @@ func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
 		if err := e.finish(j, f); err != nil {
 			return nil, err
 		}
-		out[i].State, out[i].At = j.State, j.At
+		if out[i].State = j.State; j.State == store.Waiting {
+			out[i].At = j.At
+		}
 	}
 	return out, e.write()
 }
 
 // finishAhead lists what finishing the jobs reads besides them.
-func finishAhead(fs []store.Finish, jobs []*Job) (a Ahead) {
-	for i, j := range jobs {
+func finishAhead(fs []store.Finish, rest []int, jobs []*Job, charges []dispatch.Charge) (a Ahead) {
+	for _, ch := range charges {
+		a.Limits = append(a.Limits, ch.Limit)
+	}
+	for k, j := range jobs {
 		if j == nil {
 			continue
 		}
+		f := &fs[rest[k]]
 		for _, ch := range j.Charges {
 			a.Limits = append(a.Limits, ch.Limit)
 		}
-		for _, o := range fs[i].Observations {
+		for _, o := range f.Observations {
 			a.Limits = append(a.Limits, o.Limit)
 		}
-		switch fs[i].Outcome {
+		switch f.Outcome {
 		case store.OutcomeDone, store.OutcomeDiscarded, store.OutcomeDead, store.OutcomeCancelled:
 		default:
 			a.Lanes = append(a.Lanes, j.Lane)
@@ -106,9 +162,10 @@ func (e *ender) finish(j *Job, f *store.Finish) error {
 		outcome = store.OutcomeCancelled
 	}
 	neverBegan := f.Outcome == store.OutcomeReturned || f.Started == 0 && (f.Outcome == store.OutcomeDead || f.Outcome == store.OutcomeCancelled)
-	if err := e.release(j, neverBegan); err != nil {
+	if err := e.release(j.Charges, neverBegan); err != nil {
 		return err
 	}
+	j.Charges = nil
 	if outcome == store.OutcomeReturned {
 		j.Starts--
 		return e.keep(j, j.At)
@@ -225,8 +282,8 @@ func (e *ender) free(j *Job) {
 
 // release gives back what a start was charged. Only the update that matched the
 // lease gets here, so nothing is given back twice.
-func (e *ender) release(j *Job, refund bool) error {
-	for _, ch := range j.Charges {
+func (e *ender) release(charges []dispatch.Charge, refund bool) error {
+	for _, ch := range charges {
 		l, err := e.limits.get(ch.Limit)
 		if err != nil {
 			return err
@@ -240,7 +297,6 @@ func (e *ender) release(j *Job, refund bool) error {
 			}
 		}
 	}
-	j.Charges = nil
 	return nil
 }
 

@@ -147,7 +147,9 @@ func (s *Store) takeBack(ctx context.Context, worker string, lostMax int, dead f
 			if err := e.write(); err != nil {
 				return err
 			}
-			if more = len(held) == rescueChunk; !more {
+			// A job may have ended while this transaction waited for its row, so that
+			// fewer came than there are.
+			if more = len(held) > 0; !more {
 				if err := tx.DropWorker(worker); err != nil {
 					return err
 				}
@@ -186,9 +188,10 @@ func (e *ender) lose(j *Job, lostMax int) error {
 		return err
 	}
 	l := lanes[0]
-	if err := e.release(j, false); err != nil {
+	if err := e.release(j.Charges, false); err != nil {
 		return err
 	}
+	j.Charges = nil
 	if strings.HasPrefix(l.Band.Kind, store.PrivateKind) {
 		e.dropped = append(e.dropped, j.ID)
 		return nil

@@ -24,6 +24,8 @@ type DB interface {
 	// such; else it is Update. fn adds rows, and of those that are there it changes
 	// only workers and effects. All else that is said of Update holds.
 	Append(ctx context.Context, fn func(Tx) error) error
+	// Overlaps reports whether the store has write transactions that others overlap.
+	Overlaps() bool
 	// View runs fn in a read-only transaction on one snapshot.
 	View(ctx context.Context, fn func(Tx) error) error
 	// Alive tells what the store knows at first hand about a worker's process,
@@ -257,6 +259,11 @@ type Tx interface {
 	DropJobs(ids []int64) error
 	// EndJobs moves jobs from the hot rows to the ended ones.
 	EndJobs(jobs []*Job) error
+	// EndDone ends as done, at the instant (0: now), those running jobs that match the worker
+	// and the token and are plain: never ended before, and not to be cancelled; if
+	// free is set, of these only the ones without charges. It calls then with their
+	// ids and charges, at once or, if free is set, perhaps after the commit.
+	EndDone(worker string, leases []DoneLease, at int64, free bool, then func([]DoneJob) error) error
 	// EndedJobs returns ended jobs by id, without results; missing ones are nil,
 	// order as ids.
 	EndedJobs(ids []int64) ([]*Job, error)

@@ -173,6 +173,9 @@ func (db *DB) acquire(ctx context.Context) error {
 
 func (db *DB) release() { db.lock <- struct{}{} }
 
+// Overlaps is false.
+func (db *DB) Overlaps() bool { return false }
+
 // Alive answers with Options.Alive.
 func (db *DB) Alive(w store.Worker) engine.Liveness {
 	if db.opt.Alive == nil {

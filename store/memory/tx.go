@@ -211,3 +211,8 @@ func (t *tx) BodiesLater(ids []int64, then func([]engine.Body) error) error {
 	}
 	return then(bodies)
 }
+
+// EndDone goes through the rows.
+func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bool, then func([]engine.DoneJob) error) error {
+	return engine.EndDoneByRows(t, worker, leases, at, free, then)
+}

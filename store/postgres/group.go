@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/penstockhq/penstock/store"
 )
@@ -27,8 +29,9 @@ type insert struct {
 }
 
 const (
-	groupLeaders = 2    // transactions at once: while one commits, the next one fills
-	groupJobs    = 1000 // in one transaction, unless one call has more
+	groupLeaders = 2           // transactions at once: while one commits, the next one fills
+	groupJobs    = 1000        // in one transaction, unless one call has more
+	groupGrace   = time.Second // that a call waits for its commit after its caller gave up
 )
 
 // Insert writes all jobs of the call or none.
@@ -58,8 +61,26 @@ func (g *group) Insert(ctx context.Context, jobs []store.NewJob) ([]store.Insert
 	case <-c.done:
 		return c.out, c.err
 	case <-ctx.Done():
+	}
+	if g.withdraw(c) {
 		return nil, ctx.Err()
 	}
+	// It is on its way, and what becomes of it is soon known.
+	select {
+	case <-c.done:
+		return c.out, c.err
+	case <-time.After(groupGrace):
+		return nil, ctx.Err()
+	}
+}
+
+// withdraw takes a call back that no leader has taken yet.
+func (g *group) withdraw(c *insert) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := len(g.waiting)
+	g.waiting = slices.DeleteFunc(g.waiting, func(w *insert) bool { return w == c })
+	return len(g.waiting) < n
 }
 
 // lead writes what waits until nothing does.
@@ -71,7 +92,7 @@ func (g *group) lead(ctx context.Context) {
 			jobs += len(g.waiting[n].jobs)
 			n++
 		}
-		calls := g.waiting[:n:n]
+		calls := slices.Clone(g.waiting[:n])
 		g.waiting = g.waiting[n:]
 		if n == 0 {
 			g.leaders--

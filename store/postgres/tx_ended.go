@@ -66,6 +66,46 @@ const sqlMoveEnded = `WITH gone AS (DELETE FROM penstock.job WHERE id = ANY ($1:
 	INSERT INTO penstock.ended (id, lane, state, at, enqueued_at, expires_at, starts, cancel, finished_at)
 	SELECT id, lane, 3, at, enqueued_at, expires_at, $2, false, $3 FROM gone`
 
+// EndDone moves the rows by one statement, which travels with the commit if nobody
+// needs its answer before.
+func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bool, then func([]engine.DoneJob) error) error {
+	t.kept.jobsMoved()
+	if at == 0 && t.clock != nil {
+		at = t.clock()
+	}
+	ids, tokens := make([]int64, len(leases)), make([]int64, len(leases))
+	for i, l := range leases {
+		ids[i], tokens[i] = l.ID, l.Token
+	}
+	var done []engine.DoneJob
+	s := statement{sql: sqlEndDone, args: []any{ids, tokens, worker, at, free}, each: func(s scan) error {
+		var j engine.DoneJob
+		var charges string
+		err := s(&j.ID, &charges)
+		if err == nil {
+			j.Charges, err = decodeCharges(charges)
+		}
+		done = append(done, j)
+		return err
+	}}
+	if free {
+		t.ready = append(t.ready, s)
+		t.then = append(t.then, func() error { return then(done) })
+		return nil
+	}
+	if err := t.ask([]statement{s}); err != nil {
+		return err
+	}
+	return then(done)
+}
+
+const sqlEndDone = `WITH gone AS (DELETE FROM penstock.job j USING unnest($1::bigint[], $2::bigint[]) u (id, token)
+		WHERE j.id = u.id AND j.token = u.token AND j.worker = $3 AND j.state = 2 AND j.past IS NULL AND NOT j.cancel AND NOT ($5 AND j.charges IS NOT NULL)
+		RETURNING j.id, j.lane, j.at, j.enqueued_at, j.expires_at, j.unique_key, j.run, j.ref, j.starts, j.charges),
+	moved AS (INSERT INTO penstock.ended (id, lane, state, at, enqueued_at, expires_at, unique_key, run, ref, starts, cancel, finished_at)
+		SELECT id, lane, 3, at, enqueued_at, expires_at, unique_key, run, ref, starts, false, CASE WHEN $4::bigint = 0 THEN ` + nowOnServer + ` ELSE $4 END FROM gone)
+	SELECT id, coalesce(charges, '') FROM gone`
+
 func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) {
 	if len(ids) == 0 {
 		return nil, nil

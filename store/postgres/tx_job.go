@@ -154,11 +154,20 @@ func (t *tx) Job(id int64) (*engine.Job, bool, error) {
 	if j, ok := pick(t.kept.jobs, id); ok {
 		return j, j != nil, nil
 	}
-	jobs, err := t.Jobs([]int64{id})
-	if err != nil || jobs[0] == nil {
+	jobs, err := t.listJobs(readJob, sqlJobs+t.locking(), []int64{id})
+	if err != nil || len(jobs) == 0 {
 		return nil, false, err
 	}
 	return jobs[0], true, nil
+}
+
+// locking locks the jobs that a query finds, in a transaction that may be about to
+// take them from their worker: that may end them at this moment.
+func (t *tx) locking() string {
+	if t.mode == alone {
+		return ` FOR UPDATE OF j`
+	}
+	return ""
 }
 
 func (t *tx) Jobs(ids []int64) ([]*engine.Job, error) {
@@ -291,7 +300,7 @@ func (t *tx) DropJobs(ids []int64) error {
 }
 
 func (t *tx) HeldBy(worker string, after int64, n int) ([]*engine.Job, error) {
-	return t.listJobs(readJob, `SELECT `+jobColumns+` FROM penstock.job j WHERE j.worker = $1 AND j.state = 2 AND j.id > $2 ORDER BY j.id LIMIT $3`, worker, after, n)
+	return t.listJobs(readJob, `SELECT `+jobColumns+` FROM penstock.job j WHERE j.worker = $1 AND j.state = 2 AND j.id > $2 ORDER BY j.id LIMIT $3`+t.locking(), worker, after, n)
 }
 
 func (t *tx) CancelsOf(worker string) ([]int64, error) {
@@ -302,7 +311,7 @@ func (t *tx) UniqueHolder(key string) (*engine.Job, bool, error) {
 	if j, ok := t.kept.holders[key]; ok {
 		return j, j != nil, nil
 	}
-	jobs, err := t.listJobs(readJob, sqlHolders, []string{key})
+	jobs, err := t.listJobs(readJob, sqlHolders+t.locking(), []string{key})
 	if err != nil || len(jobs) == 0 {
 		return nil, false, err
 	}

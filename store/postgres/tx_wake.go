@@ -7,6 +7,9 @@ import (
 	"github.com/penstockhq/penstock/store/engine"
 )
 
+// Overlaps is true: inserts, effects, heartbeats and most finishes run side by side.
+func (d *db) Overlaps() bool { return true }
+
 // parts is a lane's key, as a wake carries it.
 type parts struct {
 	Queue    string `json:"q"`

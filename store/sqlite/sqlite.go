@@ -236,6 +236,9 @@ func (d *db) View(ctx context.Context, fn func(engine.Tx) error) error {
 	return d.readers.view(ctx, fn)
 }
 
+// Overlaps is false.
+func (d *db) Overlaps() bool { return false }
+
 func (d *db) Alive(w store.Worker) engine.Liveness { return d.live.alive(w.ID) }
 
 func (d *db) Watch(ctx context.Context) <-chan struct{} { return d.watcher.watch(ctx) }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,6 +77,52 @@ func placeOf(j *engine.Job) place { return place{j.Lane, j.At, j.EnqueuedAt, j.E
 
 const sqlAddEnded = `INSERT INTO penstock_ended (id, lane, state, at, enqueued_at, expires_at, unique_key, run, ref,
 	starts, cancel, past, error, finished_at, reason, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// EndDone reads three columns of the jobs instead of all, and moves the rows as
+// they are.
+func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bool, then func([]engine.DoneJob) error) error {
+	tokens := make(map[int64]int64, len(leases))
+	ids := make([]int64, len(leases))
+	for i, l := range leases {
+		ids[i], tokens[l.ID] = l.ID, l.Token
+	}
+	done := make([]engine.DoneJob, 0, len(leases))
+	var bad error
+	err := t.query(func(r row) {
+		id, charges := r.int(0), r.text(2)
+		if r.int(1) != tokens[id] || free && charges != "" {
+			return
+		}
+		list, err := decodeCharges(charges)
+		if err != nil {
+			bad = err
+		}
+		done = append(done, engine.DoneJob{ID: id, Charges: list})
+	}, sqlPlainJobs, encodeIDs(ids), worker)
+	if err != nil || bad != nil {
+		return errors.Join(err, bad)
+	}
+	if len(done) > 0 {
+		ended := make([]int64, len(done))
+		for i, j := range done {
+			ended[i] = j.ID
+		}
+		if err := t.exec(sqlMoveDone, at, encodeIDs(ended)); err != nil {
+			return err
+		}
+		if err := t.DropJobs(ended); err != nil {
+			return err
+		}
+	}
+	return then(done)
+}
+
+const (
+	sqlPlainJobs = `SELECT j.id, j.token, j.charges FROM json_each(?) e CROSS JOIN penstock_job j ON j.id = e.value
+		WHERE j.state = 2 AND j.worker = ? AND j.past IS NULL AND j.cancel = 0`
+	sqlMoveDone = `INSERT INTO penstock_ended (id, lane, state, at, enqueued_at, expires_at, unique_key, run, ref, starts, cancel, finished_at)
+		SELECT id, lane, 3, at, enqueued_at, expires_at, unique_key, run, ref, starts, 0, ? FROM penstock_job WHERE id IN (SELECT value FROM json_each(?))`
+)
 
 func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) {
 	if len(ids) == 0 {
