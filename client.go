@@ -15,12 +15,13 @@ import (
 // A Client enqueues jobs, runs them and looks at them. It is safe for
 // concurrent use. A client that has no handlers is insert-only.
 type Client struct {
-	st    store.Store
-	cfg   Config
-	log   *slog.Logger
-	clock clock
-	specs specCache
-	owns  bool // Close closes the store
+	st      store.Store
+	cfg     Config
+	log     *slog.Logger
+	clock   clock
+	specs   specCache
+	trouble trouble
+	owns    bool // Close closes the store
 
 	swallowed atomic.Int64
 
@@ -54,6 +55,7 @@ func newClient(ctx context.Context, st store.Store, cfg Config) (*Client, error)
 		deskTurn: make(chan struct{}, 1),
 	}
 	c.specs.st = st
+	c.trouble.log = c.log
 	if err := c.readClock(ctx); err != nil {
 		return nil, fmt.Errorf("penstock: the store's clock: %w", err)
 	}

@@ -18,9 +18,13 @@ const (
 
 	retryFirst = 20 * time.Millisecond // first wait after the store failed
 	retryMost  = 2 * time.Second
-	lookLeast  = time.Millisecond // shortest wait after a claim that took nothing
-	lookMost   = 50 * time.Millisecond
-	gather     = 500 * time.Microsecond // what a claim waits for short handlers to free places
+	// callWithin is how long a worker waits for an answer of the store before it
+	// asks again: the connection may be one that a router has forgotten.
+	callWithin = 10 * time.Second
+
+	lookLeast = time.Millisecond // shortest wait after a claim that took nothing
+	lookMost  = 50 * time.Millisecond
+	gather    = 500 * time.Microsecond // what a claim waits for short handlers to free places
 
 	// How often a worker that drains asks whether anything is left: while others
 	// run something, and while something waits, whose end a signal tells, too.
@@ -156,21 +160,22 @@ func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		// Not ctx: a claim that was sent is better waited for.
 		before := time.Now()
-		res, err := w.st.Claim(w.life, r)
+		call, over := context.WithTimeout(w.life, callWithin)
+		res, err := w.st.Claim(call, r)
+		over()
 		if err == nil {
 			w.c.clock.sample(before, time.Now(), res.Now) // its slots are of this clock
 			w.lead.claimed(-w.c.clock.until(res.Now))
-			w.trouble.clear("claim")
+			w.c.trouble.clear(w, "claim jobs")
 			w.claimedAs = r.Worker
 			return res, nil
 		}
 		if errors.Is(err, store.ErrUnknownWorker) {
+			w.c.trouble.clear(w, "claim jobs") // it answered
 			w.reregister(ctx, r.Worker)
 			return res, err
 		}
-		if w.trouble.set("claim", err) {
-			w.log.Error("claiming jobs failed, trying on", "error", err)
-		}
+		w.c.trouble.set(w, "claim jobs", err)
 		r.Repeat = true
 		if ctx.Err() != nil || sleep(ctx, wait) != nil {
 			// One last try: what the lost reply leased is given back at once.
@@ -247,6 +252,8 @@ func (w *worker) signal() {
 // drained returns 0 if nothing is left, here or with other workers, else how
 // long to wait before asking again.
 func (w *worker) drained(ctx context.Context) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, 2*callWithin)
+	defer cancel()
 	if w.busy() > 0 {
 		return drainLook
 	}

@@ -94,9 +94,7 @@ func (f *finisher) run(ctx context.Context) {
 		// store will never take; it then does not hold up the others.
 		f.putBack(batch, size == 1)
 		size = max(min(size, len(batch))/2, 1)
-		if f.w.trouble.set("finish", err) {
-			f.w.log.Error("outcomes could not be stored, trying on; no new jobs are claimed", "outcomes", n, "error", err)
-		}
+		f.w.c.trouble.set(f.w, "store outcomes", err)
 		if sleep(ctx, wait) != nil {
 			return
 		}
@@ -141,7 +139,7 @@ func (f *finisher) stored(batch []*ending, done []store.Finished) {
 	}
 	congested := len(f.pending) >= congestedAt
 	f.mu.Unlock()
-	f.w.trouble.clear("finish")
+	f.w.c.trouble.clear(f.w, "store outcomes")
 	for i, e := range batch {
 		f.w.recorded(e, done[i])
 	}

@@ -20,10 +20,10 @@ func (c *Client) Health(ctx context.Context) error {
 	if err := c.st.Ping(ctx); err != nil {
 		all = append(all, fmt.Errorf("the store does not answer: %w", err))
 	}
+	all = append(all, c.trouble.report(illAfter))
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for w := range c.workers {
-		all = append(all, w.trouble.report(illAfter))
 		w.mu.Lock()
 		silent := time.Since(w.beat)
 		w.mu.Unlock()

@@ -11,6 +11,10 @@ import (
 // beatsPerLease is how many heartbeats fall into a lease.
 const beatsPerLease = 3
 
+// beatWithin is how long a heartbeat may take before the next one is tried: it must
+// not have to wait for a connection that a router has forgotten.
+const beatWithin = 5 * time.Second
+
 // clockJump is how far, in µs, the mapping of the store's clock must have moved
 // for a clock to have jumped.
 const clockJump = 100_000
@@ -25,10 +29,14 @@ func (w *worker) heartbeat(ctx context.Context) {
 	// that hangs must not keep the alarm from ringing.
 	alarm := time.AfterFunc(w.leaseLeft(), w.stopForLease)
 	defer alarm.Stop()
-	for sleep(ctx, every) == nil {
+	next := every
+	for sleep(ctx, next) == nil {
+		next = every
 		w.c.clock.age()
 		was := w.c.clock.offset.Load()
-		_ = w.c.readClock(ctx) // the old mapping goes on; the heartbeat tells what is wrong
+		call, over := context.WithTimeout(ctx, beatWithin)
+		_ = w.c.readClock(call) // the old mapping goes on; the heartbeat tells what is wrong
+		over()
 		if moved := w.c.clock.offset.Load() - was; moved > clockJump || moved < -clockJump {
 			w.signal() // fetch may be asleep until an instant of the clock as it was
 		}
@@ -36,25 +44,27 @@ func (w *worker) heartbeat(ctx context.Context) {
 		w.mu.Lock()
 		id := w.id
 		w.mu.Unlock()
-		leases, err := w.st.Heartbeat(ctx, id)
+		call, over = context.WithTimeout(ctx, beatWithin)
+		leases, err := w.st.Heartbeat(call, id)
+		over()
 		switch {
 		case err == nil:
-			w.trouble.clear("heartbeat")
+			w.c.trouble.clear(w, "say that it lives")
 			w.mu.Lock()
 			w.beat = began
 			w.mu.Unlock()
 			alarm.Reset(w.leaseLeft())
 			w.reconcile(leases, began)
 		case errors.Is(err, store.ErrUnknownWorker):
+			w.c.trouble.clear(w, "say that it lives") // it answered
 			w.reregister(ctx, id)
 			alarm.Reset(w.leaseLeft())
 		case ctx.Err() == nil:
 			w.mu.Lock()
 			w.badBeat = time.Now()
 			w.mu.Unlock()
-			if w.trouble.set("heartbeat", err) {
-				w.log.Error("heartbeat failed", "error", err)
-			}
+			w.c.trouble.set(w, "say that it lives", err)
+			next = min(every, retryMost)
 		}
 		w.sayBeat()
 	}
@@ -146,16 +156,18 @@ func (w *worker) reregister(ctx context.Context, old string) {
 	}
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		began := time.Now()
-		err := w.st.Register(ctx, w.describe(id))
+		call, over := context.WithTimeout(ctx, callWithin)
+		err := w.st.Register(call, w.describe(id))
+		over()
 		if err == nil {
 			w.mu.Lock()
 			w.id, w.beat = id, began
 			w.mu.Unlock()
-			w.trouble.clear("register")
+			w.c.trouble.clear(w, "register")
 			w.signal()
 			return
 		}
-		w.trouble.set("register", err)
+		w.c.trouble.set(w, "register", err)
 		if sleep(ctx, wait) != nil {
 			return
 		}

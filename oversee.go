@@ -28,6 +28,8 @@ func (w *worker) oversee(ctx context.Context) {
 		w.mu.Unlock()
 		if len(starts) > 0 {
 			w.passOnCancels(ctx, id)
+		} else {
+			w.c.trouble.clear(w, askCancels) // nobody wants to know
 		}
 		for _, s := range starts {
 			if s.overdue(now, w.leakGrace()) {
@@ -41,19 +43,23 @@ func (w *worker) oversee(ctx context.Context) {
 	}
 }
 
+const askCancels = "ask for cancelled jobs"
+
 // leakGrace is how long a handler may ignore the end of its context.
 func (w *worker) leakGrace() time.Duration { return w.grace() }
 
 // passOnCancels stops the handlers of jobs that somebody cancelled.
 func (w *worker) passOnCancels(ctx context.Context, id string) {
-	ids, err := w.st.Cancels(ctx, id)
+	call, over := context.WithTimeout(ctx, beatWithin)
+	ids, err := w.st.Cancels(call, id)
+	over()
 	if err != nil {
-		if ctx.Err() == nil && w.trouble.set("cancels", err) {
-			w.log.Error("asking for cancelled jobs failed, trying on", "error", err)
+		if ctx.Err() == nil {
+			w.c.trouble.set(w, askCancels, err)
 		}
 		return
 	}
-	w.trouble.clear("cancels")
+	w.c.trouble.clear(w, askCancels)
 	for _, id := range ids {
 		w.mu.Lock()
 		s := w.held[id]

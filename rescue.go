@@ -7,6 +7,8 @@ import (
 	"github.com/penstockhq/penstock/store"
 )
 
+const takeBack = "take back the jobs of dead processes"
+
 const (
 	rescueEvery = 250 * time.Millisecond
 	sweepEvery  = time.Minute
@@ -18,15 +20,16 @@ const (
 func (w *worker) rescue(ctx context.Context) {
 	for sleep(ctx, rescueEvery) == nil {
 		if !w.mayJudge() {
+			w.c.trouble.clear(w, takeBack) // heartbeats tell whether the store works
 			continue
 		}
-		jobs, err := w.st.Rescue(ctx, w.c.cfg.LostMax)
+		call, over := context.WithTimeout(ctx, callWithin)
+		jobs, err := w.st.Rescue(call, w.c.cfg.LostMax)
+		over()
 		if err != nil && ctx.Err() == nil {
-			if w.trouble.set("rescue", err) {
-				w.log.Error("taking back the jobs of dead processes failed, trying on", "error", err)
-			}
+			w.c.trouble.set(w, takeBack, err)
 		} else {
-			w.trouble.clear("rescue")
+			w.c.trouble.clear(w, takeBack)
 		}
 		for _, j := range jobs {
 			w.ended(&End{Job: j, Outcome: store.OutcomeLost, State: j.State, Reason: j.Reason, Error: j.Error,

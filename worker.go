@@ -36,7 +36,6 @@ type worker struct {
 	stopTelling context.CancelFunc
 
 	fin      *finisher
-	trouble  trouble
 	wake     chan struct{}
 	fetched  chan struct{} // closed when fetch has ended
 	running  sync.WaitGroup
@@ -196,7 +195,11 @@ func (w *worker) shutDown() error {
 	case <-stubborn.C:
 		w.abandonAll()
 	}
-	flush, cancel := context.WithTimeout(w.life, max(w.grace(), lastGrace))
+	patience := max(w.grace(), lastGrace)
+	if w.c.trouble.report(illAfter) != nil {
+		patience = lastGrace // the store has had its time
+	}
+	flush, cancel := context.WithTimeout(w.life, patience)
 	defer cancel()
 	err := w.fin.flush(flush)
 	w.awaitHooks()
@@ -251,6 +254,7 @@ func (c *Client) dropWorker(w *worker) {
 	c.mu.Lock()
 	delete(c.workers, w)
 	c.mu.Unlock()
+	c.trouble.forget(w)
 	if !w.private {
 		c.works.Done()
 	}

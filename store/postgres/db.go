@@ -63,16 +63,22 @@ var _ engine.DB = (*db)(nil)
 const setUp = `set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
+// readOnly is asked for where writes may follow: a worker without work writes
+// nothing for long, and would not notice.
+const readOnly = `current_setting('transaction_read_only')::bool`
+
 const (
-	beginAlone  = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
+	// Not READ WRITE: where default_transaction_read_only is on, somebody fences this
+	// server off, and what was written would be lost.
+	beginAlone  = `BEGIN ISOLATION LEVEL READ COMMITTED`
 	beginAdding = beginAlone
 	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
 
 	// A process that is stopped in the middle loses its transaction soon, and with it
 	// what others wait for.
 	setUpAlone = `SELECT ` + setUp + `, set_config('lock_timeout', '5s', true), set_config('idle_in_transaction_session_timeout', '700ms', true),
-		pg_advisory_xact_lock($1)::text, set_config('lock_timeout', '` + rowWithin + `', true), ` + nowOnServer
-	setUpAdding = `SELECT ` + setUp + `, set_config('lock_timeout', '` + rowWithin + `', true), set_config('idle_in_transaction_session_timeout', '700ms', true), ` + nowOnServer
+		pg_advisory_xact_lock($1)::text, set_config('lock_timeout', '` + rowWithin + `', true), ` + readOnly + `, ` + nowOnServer
+	setUpAdding = `SELECT ` + setUp + `, set_config('lock_timeout', '` + rowWithin + `', true), set_config('idle_in_transaction_session_timeout', '700ms', true), ` + readOnly + `, ` + nowOnServer
 	setUpView   = `SELECT ` + setUp + `, set_config('idle_in_transaction_session_timeout', '10s', true), ` + nowOnServer
 )
 
@@ -80,21 +86,30 @@ const (
 func (d *db) begin(ctx context.Context, m mode) (*tx, *session) {
 	t := &tx{ctx: ctx, mode: m, clock: d.clock, lanesOf: d.lanes}
 	s := &session{pool: d.others, name: d.text}
-	last := func(columns int) func(scan) error {
+	// The last column is the server's time, before it whether it takes no writes.
+	first := func(columns int, writes bool) func(scan) error {
 		return func(sc scan) error {
+			closed := false
 			into := make([]any, columns)
 			into[columns-1] = &t.now
-			return sc(into...)
+			if writes {
+				into[columns-2] = &closed
+			}
+			err := sc(into...)
+			if err == nil && closed {
+				err = ErrReadOnly
+			}
+			return err
 		}
 	}
 	switch m {
 	case alone:
 		s.pool = d.writers
-		s.first = []statement{{sql: beginAlone}, {sql: setUpAlone, args: []any{d.lock}, each: last(11)}}
+		s.first = []statement{{sql: beginAlone}, {sql: setUpAlone, args: []any{d.lock}, each: first(12, true)}}
 	case adding:
-		s.first = []statement{{sql: beginAdding}, {sql: setUpAdding, each: last(9)}}
+		s.first = []statement{{sql: beginAdding}, {sql: setUpAdding, each: first(10, true)}}
 	case view:
-		s.first = []statement{{sql: beginView}, {sql: setUpView, each: last(8)}}
+		s.first = []statement{{sql: beginView}, {sql: setUpView, each: first(8, false)}}
 	}
 	t.link = s
 	return t, s
@@ -164,11 +179,13 @@ func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err err
 	default:
 	}
 	t, s := d.begin(ctx, m)
+	begun := time.Now()
 	defer func() {
 		if t.now != 0 && errors.Is(err, store.ErrBusy) { // it had begun, so what it did not get is a row
 			err = fmt.Errorf("%w: %w", errTaken, err)
 		}
 		s.end(err)
+		d.dialAnew(err, time.Since(begun))
 		if s.done && t.told {
 			d.hub.tell()
 		}
@@ -188,6 +205,21 @@ func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err err
 		}
 	}
 	return nil
+}
+
+// silentFor is how long a server must have said nothing for its connections to be
+// given up. Less may be a caller's haste.
+const silentFor = 2 * time.Second
+
+// dialAnew gives up all connections after an error that says that they lead
+// nowhere, or to a server that takes no writes any more: behind its name there may be
+// another one now. Each would else have to fail by itself.
+func (d *db) dialAnew(err error, took time.Duration) {
+	gone := errors.Is(err, ErrUnreachable) && (!errors.Is(err, context.DeadlineExceeded) || took >= silentFor)
+	if gone || errors.Is(err, ErrReadOnly) {
+		d.writers.Reset()
+		d.others.Reset()
+	}
 }
 
 // Alive knows nothing at first hand: processes are on other machines.

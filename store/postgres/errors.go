@@ -7,36 +7,39 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/postgres/fault"
 )
 
-// ErrReadOnly says that the server takes no writes: it is a standby, or was set so.
-var ErrReadOnly = errors.New("the PostgreSQL server takes no writes")
-
-// ErrPrivileges says that the role may not do what the store needs.
-var ErrPrivileges = errors.New("the PostgreSQL role lacks a privilege: see the documentation of package store/postgres for the least it needs")
+// What goes wrong with a server, beside the errors of package store. Health and
+// other calls return them, wrapped.
+var (
+	ErrUnreachable = fault.ErrUnreachable // no server answers
+	ErrRefused     = fault.ErrRefused     // the role or its password is refused
+	ErrNoDatabase  = fault.ErrNoDatabase  // the database is not there
+	ErrPrivileges  = fault.ErrPrivileges  // see docs/postgres.md for the least that are needed
+	ErrReadOnly    = fault.ErrReadOnly    // it is a standby, or was set so
+	ErrFull        = fault.ErrFull        // it has no connection left
+	ErrDiskFull    = fault.ErrDiskFull
+)
 
 var (
 	// errConflict says that another transaction came first: the same again may succeed.
 	errConflict = errors.New("another transaction came first")
-	// errStale says that the connection leads to a server that is of no use.
-	errStale = errors.New("the connection leads to a server that takes no writes")
 )
 
 // translate gives the errors that a program must tell apart their names.
 func translate(err error) error {
+	if err == nil {
+		return nil
+	}
 	var pg *pgconn.PgError
-	if err == nil || !errors.As(err, &pg) {
-		return err
+	if errors.As(err, &pg) {
+		switch pg.Code {
+		case "40001", "40P01", "23505", "25P03": // serialization failure, deadlock, unique violation, idle for too long
+			return fmt.Errorf("%w: %w", errConflict, err)
+		case "55P03": // lock_timeout
+			return fmt.Errorf("%w: %w", store.ErrBusy, err)
+		}
 	}
-	switch pg.Code {
-	case "40001", "40P01", "23505", "25P03": // serialization failure, deadlock, unique violation, idle for too long
-		return fmt.Errorf("%w: %w", errConflict, err)
-	case "55P03": // lock_timeout
-		return fmt.Errorf("%w: %w", store.ErrBusy, err)
-	case "25006": // read_only_sql_transaction
-		return fmt.Errorf("%w: %w: %w", ErrReadOnly, errStale, err)
-	case "42501":
-		return fmt.Errorf("%w: %w", ErrPrivileges, err)
-	}
-	return err
+	return fault.Name(err)
 }

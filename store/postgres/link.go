@@ -75,13 +75,10 @@ func (s *session) end(failed error) {
 			_ = conn.Conn().Close(ctx) // the rollback's error is of no use to the caller, who has another
 		}
 	}
-	if errors.Is(failed, errStale) {
-		// The server this connection leads to takes no writes: dial anew, it may
-		// lead to another one then.
+	if errors.Is(failed, ErrReadOnly) {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackWithin)
 		defer cancel()
 		_ = conn.Conn().Close(ctx)
-		s.pool.Reset()
 	}
 	conn.Release()
 }

@@ -100,6 +100,10 @@ func openDB(ctx context.Context, dsn string, o Options) (*db, error) {
 // alone: while one commits, the next one has come.
 const writersMost = 2
 
+// pingWithin is how long a connection that was idle may take to show that it is
+// alive, before it is closed and another one taken.
+const pingWithin = 3 * time.Second
+
 // configure reads the DSN and takes out what is not pgx's.
 func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
 	if !migrate.IsDSN(dsn) {
@@ -137,6 +141,7 @@ func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	}
+	cfg.PingTimeout = pingWithin
 	if !strings.Contains(u.RawQuery, "pool_max_conns") {
 		cfg.MaxConns = 8
 	}
