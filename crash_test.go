@@ -100,6 +100,42 @@ func TestA4_OutcomesAreKept(t *testing.T) {
 	})
 }
 
+// TestA4_SlowOutcomesStopClaims: the store did not fail but hung, and as long as
+// it did, more and more was begun whose outcome had nowhere to go.
+func TestA4_SlowOutcomesStopClaims(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		f := &faulty{Store: memory.New(memory.Options{})}
+		c := clientOver(t, f, penstock.Config{})
+		var seen calls
+		handle(t, c, "call", penstock.Kind{}, func(context.Context, *penstock.Job[int]) error {
+			seen.note("begun")
+			<-time.After(100 * time.Millisecond)
+			return nil
+		})
+		for i := range 1000 {
+			enqueue(t, c, "call", i)
+		}
+		f.set(func(f *faulty) {
+			f.finish = func(before bool) error {
+				if before {
+					<-time.After(8 * time.Second)
+				}
+				return nil
+			}
+		})
+		working(t, c, penstock.WorkOptions{Concurrency: 10})
+		pass(7 * time.Second)
+		if n := seen.count("begun"); n > 200 { // in the first second nobody can know
+			t.Errorf("%d jobs were begun while the first outcome was being written", n)
+		}
+		f.set(func(f *faulty) { f.finish = nil })
+		pass(20 * time.Second)
+		if n := seen.count("begun"); n != 1000 {
+			t.Errorf("%d of 1000 jobs were begun after the store was well again", n)
+		}
+	})
+}
+
 // TestA4_LostReplies: the commit of an outcome went through and its reply was
 // lost. The same for claims.
 func TestA4_LostReplies(t *testing.T) {

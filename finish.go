@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	finishMost   = 512                   // outcomes in one commit
-	finishLinger = time.Millisecond      // how long a small batch waits for more
-	finishSmall  = 16                    // what a small batch is
-	congestedAt  = 4096                  // outcomes not stored that stop claims
-	failingAt    = 4                     // the same, while the store fails
-	finishAgain  = 50 * time.Millisecond // first wait after the store failed
+	finishMost   = 512                    // outcomes in one commit
+	finishLinger = time.Millisecond       // how long a small batch waits for more
+	finishSmall  = 16                     // what a small batch is
+	congestedAt  = 4096                   // outcomes not stored that stop claims
+	failingAt    = 4                      // the same, while the store fails or is slow
+	finishSlow   = 250 * time.Millisecond // a write that takes longer is slow
+	finishAgain  = 50 * time.Millisecond  // first wait after the store failed
 )
 
 // ending is an outcome on its way to the store.
@@ -40,6 +41,7 @@ type finisher struct {
 	pending []*ending
 	urgent  bool
 	failing bool
+	since   time.Time     // when the write under way began; zero: none is
 	empty   chan struct{} // closed when nothing is pending, while somebody waits for it
 }
 
@@ -57,11 +59,19 @@ func (f *finisher) add(e *ending) {
 }
 
 // congested says that outcomes pile up: claiming more would make it worse. A
-// few that the store does not take are no reason to stand still.
+// few that the store does not take are no reason to stand still. A store that
+// hangs is no better than one that fails.
 func (f *finisher) congested() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.failing && len(f.pending) > failingAt || len(f.pending) >= congestedAt
+	return f.piling()
+}
+
+// piling is congested, for those who have the lock. Once it is true it stays so
+// until stored.
+func (f *finisher) piling() bool {
+	stuck := f.failing || !f.since.IsZero() && time.Since(f.since) > finishSlow
+	return stuck && len(f.pending) > failingAt || len(f.pending) >= congestedAt
 }
 
 // run stores outcomes until ctx ends.
@@ -117,13 +127,15 @@ func (f *finisher) take(n int) []*ending {
 	defer f.mu.Unlock()
 	n = min(n, len(f.pending))
 	batch := append([]*ending(nil), f.pending[:n]...)
+	f.since = time.Now()
 	return batch
 }
 
 // stored removes a batch that the store took and tells what became of it.
 func (f *finisher) stored(batch []*ending, done []store.Finished) {
 	f.mu.Lock()
-	was := f.failing || len(f.pending) >= congestedAt
+	was := f.failing || f.piling()
+	f.since = time.Time{}
 	f.pending = f.pending[len(batch):]
 	f.urgent = false
 	for _, e := range f.pending {
@@ -153,7 +165,7 @@ func (f *finisher) stored(batch []*ending, done []store.Finished) {
 func (f *finisher) putBack(batch []*ending, rotate bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.failing = true
+	f.failing, f.since = true, time.Time{}
 	for _, e := range batch {
 		e.tries++
 	}
