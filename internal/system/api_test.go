@@ -28,15 +28,15 @@ type vendor struct {
 	mu      sync.Mutex
 	sent    map[string]time.Time // by key: when the handler began
 	late    map[string]time.Duration
-	by      map[string]int // pid by key
-	gate    chan struct{}  // while not nil: answers wait until it is closed
-	arrived chan struct{}  // closed and renewed when a call has arrived
+	by      map[string]int           // pid by key
+	gates   map[string]chan struct{} // by path: answers wait until it is closed
+	arrived chan struct{}            // closed and renewed when a call has arrived
 }
 
 // newVendor serves APIs alike at the paths.
 func newVendor(t *testing.T, c apisim.Config, paths ...string) *vendor {
 	t.Helper()
-	v := &vendor{apis: map[string]*apisim.API{}, sent: map[string]time.Time{}, late: map[string]time.Duration{}, by: map[string]int{}, arrived: make(chan struct{})}
+	v := &vendor{apis: map[string]*apisim.API{}, sent: map[string]time.Time{}, late: map[string]time.Duration{}, by: map[string]int{}, gates: map[string]chan struct{}{}, arrived: make(chan struct{})}
 	// An API reads the clock while it counts a call, and its log can be read when
 	// it has done so.
 	c.Now = func() time.Time { v.tell(); return time.Now() }
@@ -79,20 +79,22 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	api.ServeHTTP(w, r)
 	v.mu.Lock()
-	gate := v.gate
+	gate := v.gates[strings.TrimPrefix(r.URL.Path, "/")]
 	v.mu.Unlock()
 	if gate != nil { // an answer as short as this leaves when we return
 		<-gate
 	}
 }
 
-// shut keeps the answers to calls that arrive from now on, until open. The
-// API has counted the calls, and done what they asked for.
-func (v *vendor) shut() {
+// shut keeps the answers to calls that arrive at the paths from now on, until
+// open. The API has counted the calls, and done what they asked for.
+func (v *vendor) shut(paths ...string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.gate == nil {
-		v.gate = make(chan struct{})
+	for _, p := range paths {
+		if v.gates[p] == nil {
+			v.gates[p] = make(chan struct{})
+		}
 	}
 }
 
@@ -100,10 +102,10 @@ func (v *vendor) shut() {
 func (v *vendor) open() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.gate != nil {
-		close(v.gate)
-		v.gate = nil
+	for _, gate := range v.gates {
+		close(gate)
 	}
+	clear(v.gates)
 }
 
 // of selects the calls that a worker process made.

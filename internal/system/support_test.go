@@ -3,9 +3,14 @@
 package system
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstockhq/penstock"
 )
@@ -61,4 +66,34 @@ func jobs(t *testing.T, c *penstock.Client, f penstock.Filter) []penstock.JobInf
 		t.Fatal(err)
 	}
 	return js
+}
+
+// eventually waits for something that nobody tells of: it looks every so often.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	late := time.After(patience)
+	for !done() {
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatalf("after %v the test still waits for %s", patience, what)
+		}
+	}
+}
+
+// connect connects to a store's database as anybody may, without Penstock.
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(dsn) // it takes out what only a pool knows
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), cfg.ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
 }

@@ -97,6 +97,8 @@ func (w *worker) ends() {
 	select {
 	case <-w.gone:
 	case <-time.After(patience):
+		_ = w.cmd.Process.Signal(syscall.SIGQUIT) // it says where it stands
+		<-w.gone
 		w.t.Fatalf("after %v worker %d has not ended", patience, w.cmd.Process.Pid)
 	}
 	if s := w.cmd.ProcessState; !s.Success() {
@@ -114,5 +116,13 @@ func stopAll(ws []*worker) {
 	}
 	for _, w := range ws {
 		w.ends()
+	}
+}
+
+// signal sends a signal to a process that must be there.
+func (w *worker) signal(s syscall.Signal) {
+	w.t.Helper()
+	if err := w.cmd.Process.Signal(s); err != nil {
+		w.t.Fatal(err)
 	}
 }

@@ -1,0 +1,64 @@
+//go:build unix
+
+package system
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/apisim"
+)
+
+// TestDemo is what `penstock demo` shows: three processes send messages under one
+// limit of an API that refuses what is over it, messages are enqueued twice, and one
+// process is killed in the middle of a call.
+func TestDemo(t *testing.T) { onEach(t, demo) }
+
+func demo(t *testing.T, on technology) {
+	const n, window, messages, twice = 5, time.Second, 40, 10
+	v := newVendor(t, apisim.Config{Algorithm: apisim.Sliding, Limit: n, Window: window, Latency: 300 * time.Millisecond}, "api")
+	o := orders{DB: on.fresh(t), Lease: on.lease(), URL: v.URL, Concurrency: 10, Limits: map[string]string{"api": "5/s"}}
+	c := open(t, o.DB, penstock.Config{Limits: o.Limits})
+	var all []penstock.NewJob
+	for i := range messages + twice {
+		message := fmt.Sprint("message ", i%messages)
+		all = append(all, penstock.NewJob{Kind: "call", Payload: []byte(message), Unique: message, Limits: penstock.Draws("api")})
+	}
+	ids := enqueueAll(t, c, all)
+	ws := starts(t, 3, o)
+	v.await(t, "calls of all", func() bool {
+		for _, w := range ws {
+			if len(v.of(v.calls("api"), w)) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	made := len(v.of(v.calls("api"), ws[0]))
+	v.await(t, "a call of the process to be killed", func() bool { return len(v.of(v.calls("api"), ws[0])) > made })
+	ws[0].kill() // the call takes longer than that
+	v.await(t, "all messages", func() bool { return len(perJob(v.calls("api"))) == messages && len(v.calls("api")) > messages })
+	stopAll(ws[1:])
+	o.Drain = true
+	start(t, o, nil).ends()
+
+	calls := v.calls("api")
+	v.judge(t, calls, n, window)
+	refused := 0
+	for _, call := range calls {
+		if call.Refused {
+			refused++
+		}
+	}
+	t.Logf("%d calls, %d refused", len(calls), refused)
+	if refused > len(calls)/50+1 { // one may have travelled for longer than the one before it
+		t.Errorf("the API refused %d of %d calls", refused, len(calls))
+	}
+	audit(t, c, ids)
+	allDone(t, c, v, "api", ids)
+	if got := len(states(t, c)); got != messages {
+		t.Errorf("%d jobs are there, expected %d: messages that were enqueued twice are one", got, messages)
+	}
+}
