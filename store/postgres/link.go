@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,8 +14,8 @@ import (
 type statement struct {
 	sql  string
 	args []any
-	each func(scan) error // called for every row of its result; nil: there is none, or it does not matter
-	ran  func()           // called when it has run
+	each func(scan) error       // called for every row of its result; nil: there is none, or it does not matter
+	ran  func(tag string) error // called when it has run, with what the server says it did
 }
 
 // scan reads the columns of the present row.
@@ -33,6 +34,7 @@ type session struct {
 	first []statement // BEGIN and what belongs to it
 	name  func(string) string
 	conn  *pgxpool.Conn
+	ends  bool // the COMMIT was sent
 	done  bool // committed
 }
 
@@ -53,8 +55,24 @@ func (s *session) commit(ctx context.Context, rest, behind []statement) error {
 	if s.conn == nil && len(rest) == 0 && len(behind) == 0 {
 		return nil // nothing was asked, and so nothing begun
 	}
-	commit := statement{sql: `COMMIT`, ran: func() { s.done = true }}
+	commit := statement{sql: `COMMIT`, ran: func(tag string) error {
+		if s.done = tag == `COMMIT`; !s.done { // the server rolls back a transaction that failed, and calls it no error
+			return fmt.Errorf("the server answered COMMIT with %s: a statement had failed before", tag)
+		}
+		return nil
+	}}
+	s.ends = true
 	return s.send(ctx, append(append(rest, commit), behind...))
+}
+
+// cutBefore reports whether the connection was lost before the COMMIT was sent: then
+// the transaction did not happen, and the same again may succeed.
+func (s *session) cutBefore(err error) bool {
+	if err == nil || s.conn == nil || !s.conn.Conn().IsClosed() {
+		return false
+	}
+	var preparing pgx.ErrPreprocessingBatch // which is done before anything is run
+	return !s.ends || errors.As(err, &preparing)
 }
 
 // rollbackWithin bounds how long a rollback may take: a connection that does not
@@ -108,7 +126,9 @@ func sendBatch(ctx context.Context, conn sender, list []statement, name func(str
 			return err
 		}
 		if s.ran != nil {
-			s.ran()
+			if err := s.ran(rows.CommandTag().String()); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
