@@ -18,6 +18,9 @@ const (
 	// lookEvery is how often the server is asked whether something was announced
 	// that nobody was notified of, as by a transaction of a caller's.
 	lookEvery = 100 * time.Millisecond
+	// lookAnyway is how often those who watch look though nothing was heard: whoever
+	// made something startable may have been killed before it could tell.
+	lookAnyway = time.Second
 	// listenFor is how long the listener waits before it makes sure that its
 	// connection is not dead.
 	listenFor = 400 * time.Millisecond
@@ -122,18 +125,18 @@ func (h *hub) wait(d time.Duration) bool {
 	}
 }
 
-// poll looks for what nobody was notified of. While the listener is deaf it tells
-// those who watch to look for themselves.
+// poll looks for what nobody was notified of. While the listener is deaf, and now
+// and then, it tells those who watch to look for themselves.
 func (h *hub) poll() {
-	for h.wait(lookEvery) {
+	for looked := time.Now(); h.wait(lookEvery); {
 		h.mu.Lock()
 		deaf, idle := h.deaf, len(h.watchers) == 0
 		h.mu.Unlock()
 		if idle {
 			continue
 		}
-		announced := deaf
-		if !deaf {
+		announced := deaf || time.Since(looked) >= lookAnyway
+		if !announced {
 			ctx, cancel := context.WithTimeout(h.ctx, time.Second)
 			err := h.d.View(ctx, func(t engine.Tx) (err error) {
 				announced, err = t.Announced(0)
@@ -144,6 +147,7 @@ func (h *hub) poll() {
 		}
 		if announced {
 			h.signal()
+			looked = time.Now()
 		}
 	}
 }
@@ -200,10 +204,12 @@ func (h *hub) hearOnce() (heard bool) {
 		case conn.IsClosed() || ctx.Err() == nil:
 			return true
 		default:
+			// A server that became a standby tells nothing any more.
+			var standby bool
 			ctx, cancel := context.WithTimeout(h.ctx, listenFor)
-			err := conn.Ping(ctx)
+			err := conn.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
 			cancel()
-			if err != nil {
+			if err != nil || standby {
 				return true
 			}
 		}
