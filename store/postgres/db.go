@@ -118,16 +118,20 @@ func (d *db) begin(ctx context.Context, m mode) (*tx, *session) {
 func (d *db) Update(ctx context.Context, fn func(engine.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, updateWithin)
 	defer cancel()
-	// Here they wait in the order in which they came, and hold no connection.
+	return d.again(ctx, alone, fn)
+}
+
+// seat waits for the turn to be alone, as far as this process goes, in the order in
+// which they came, and holds no connection meanwhile.
+func (d *db) seat(ctx context.Context) (leave func(), err error) {
 	select {
 	case d.turn <- struct{}{}:
-		defer func() { <-d.turn }()
+		return func() { <-d.turn }, nil
 	case <-d.done:
-		return store.ErrClosed
+		return nil, store.ErrClosed
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	return d.again(ctx, alone, fn)
 }
 
 func (d *db) Append(ctx context.Context, fn func(engine.Tx) error) error {
@@ -177,6 +181,13 @@ func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err err
 	case <-d.done:
 		return store.ErrClosed
 	default:
+	}
+	if m == alone {
+		leave, err := d.seat(ctx)
+		if err != nil {
+			return err
+		}
+		defer leave()
 	}
 	t, s := d.begin(ctx, m)
 	begun := time.Now()

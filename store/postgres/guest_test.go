@@ -338,6 +338,40 @@ func TestG_ChangesBesideOpenTransaction(t *testing.T) {
 	}
 }
 
+// TestG_ManyChangesBesideOpenTransaction: more of them than transactions that this
+// process may have at once.
+func TestG_ManyChangesBesideOpenTransaction(t *testing.T) {
+	r := newRig(t)
+	newer := newJob()
+	newer.Unique = "key"
+	g := r.pgxGuest("READ COMMITTED")
+	there, err := r.within(g.tx, newer)
+	r.must(err)
+	newer.Replace = true
+	const many = 3 * writersMost
+	errs := r.besideOthers(g, func() (errs []error, err error) {
+		got := make(chan error, many)
+		for range many {
+			go func() {
+				out, err := r.st.Insert(r.ctx(), []store.NewJob{newer})
+				if err == nil && (out[0].Verdict != store.Replaced || out[0].ID != there[0].ID) {
+					err = fmt.Errorf("it was %v of %d, want %v of %d", out[0].Verdict, out[0].ID, store.Replaced, there[0].ID)
+				}
+				got <- err
+			}()
+		}
+		for range many {
+			errs = append(errs, <-got)
+		}
+		return errs, nil
+	}, true)
+	for _, err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // besideOthers runs what must wait for the open transaction, while others work, and
 // then ends the transaction.
 func (r *rig) besideOthers(g *guest, waits func() ([]error, error), commits bool) []error {
