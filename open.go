@@ -19,7 +19,7 @@ import (
 // ends with the process. Close the client to close the store.
 //
 // Errors of the database: store.ErrNotOurs, store.ErrNewerSchema, store.ErrBusy,
-// those of package store/sqlite, and migrate.ErrUnmigrated.
+// those of packages store/sqlite and store/postgres, and migrate.ErrUnmigrated.
 func Open(ctx context.Context, target string, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("penstock: configuration: %w", err)
@@ -45,6 +45,9 @@ func openStore(ctx context.Context, target string, cfg Config) (store.Store, err
 	}
 	if migrate.IsDSN(target) {
 		return postgres.Open(ctx, target, postgres.Options{})
+	}
+	if err := migrate.CheckTarget(target); err != nil {
+		return nil, fmt.Errorf("open: %w, or the path of a file", err)
 	}
 	return sqlite.Open(ctx, target, sqlite.Options{Adopt: cfg.Adopt})
 }

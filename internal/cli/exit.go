@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/postgres/fault"
+	"github.com/penstockhq/penstock/store/postgres/migrate"
 	"github.com/penstockhq/penstock/store/sqlite"
 )
 
@@ -72,10 +74,13 @@ func storeFailure(db string, err error) *exitError {
 	case isOutput(err):
 		return outputFailure(err)
 	}
+	if migrate.IsDSN(db) {
+		err = fault.Name(err)
+	}
 	text := oneLine(plain(err)).Error()
 	// Which database it is, and that it was to be opened, is said once.
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "penstock: "), "open "+db+": ")
-	return &exitError{Code: exitStore, Err: textError{fmt.Sprintf("the database %s: %s", db, text), err}}
+	return &exitError{Code: exitStore, Err: textError{fmt.Sprintf("the database %s: %s", nameOf(db), text), err}}
 }
 
 // isOutput says whether an error is one of writing to standard output, whose disk
@@ -95,7 +100,7 @@ func outputFailure(err error) *exitError {
 var storeFailures = []error{
 	store.ErrNewerSchema, store.ErrNotOurs, store.ErrBusy, store.ErrClosed,
 	sqlite.ErrDiskFull, sqlite.ErrReadOnly, sqlite.ErrIO, sqlite.ErrCorrupt, sqlite.ErrNetworkFS, sqlite.ErrTwoNames,
-	syscall.ENOSPC, syscall.EROFS, syscall.EDQUOT,
+	syscall.ENOSPC, syscall.EROFS, syscall.EDQUOT, migrate.ErrUnmigrated,
 }
 
 func isStoreFailure(err error) bool {
@@ -104,14 +109,14 @@ func isStoreFailure(err error) bool {
 			return true
 		}
 	}
-	return false
+	return fault.Is(err)
 }
 
 // plain adds to a store's failure what a person can do about it.
 func plain(err error) error {
 	advice := ""
 	switch {
-	case errors.Is(err, sqlite.ErrDiskFull), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case errors.Is(err, sqlite.ErrDiskFull), errors.Is(err, fault.ErrDiskFull), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		advice = "make room and run the same command again; nothing is lost"
 	case errors.Is(err, store.ErrBusy):
 		advice = "another program holds it locked; end that, or wait, and run the same command again"
@@ -125,6 +130,18 @@ func plain(err error) error {
 		advice = "stop all processes and go back to a copy; see https://sqlite.org/recovery.html"
 	case errors.Is(err, sqlite.ErrIO):
 		advice = "look whether its disk is full or failing"
+	case errors.Is(err, fault.ErrUnreachable):
+		advice = "does the server run, and are host and port right?"
+	case errors.Is(err, fault.ErrRefused):
+		advice = "the password is taken from the URL, PGPASSWORD or ~/.pgpass"
+	case errors.Is(err, fault.ErrNoDatabase):
+		advice = "make it with createdb, or name another one"
+	case errors.Is(err, fault.ErrPrivileges):
+		advice = "docs/postgres.md has the statements that grant what is needed"
+	case errors.Is(err, fault.ErrReadOnly):
+		advice = "name the primary server, or all of them, and target_session_attrs=read-write"
+	case errors.Is(err, fault.ErrFull):
+		advice = "raise max_connections, or go through a pooler, with pooler=transaction"
 	default:
 		return err
 	}

@@ -48,9 +48,9 @@ func opsFailure(db string, err error) error {
 	case err == nil, errors.As(err, &coded):
 		return err
 	case errors.As(err, &unknown):
-		return inputf("%v in %s: penstock limits lists them", unknownLimitText(unknown), db)
+		return inputf("%v in %s: penstock limits lists them", unknownLimitText(unknown), nameOf(db))
 	case errors.Is(err, store.ErrNotFound):
-		return inputf("%v in %s", err, db)
+		return inputf("%v in %s", err, nameOf(db))
 	}
 	return storeFailure(db, err)
 }

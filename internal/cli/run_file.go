@@ -14,6 +14,7 @@ import (
 	"github.com/penstockhq/penstock/httpcall"
 	"github.com/penstockhq/penstock/internal/cli/flock"
 	"github.com/penstockhq/penstock/internal/cli/results"
+	"github.com/penstockhq/penstock/store/postgres"
 )
 
 // runner is one invocation of penstock run.
@@ -27,10 +28,12 @@ type runner struct {
 	signal *interrupts
 	tally  tally
 	screen *screen
-	health health
+	health *health
 	// abandoned says that the store is left as it is, to end with the process: a
 	// load that was interrupted may still be at work in it, or it does not answer.
 	abandoned bool
+	// stillAlone returns nil while no other process loads this run; nil: none can.
+	stillAlone func(context.Context) error
 	// working is when the calls began.
 	working time.Time
 }
@@ -42,7 +45,7 @@ func runFile(ctx context.Context, p *runPlan, s streams) (err error) {
 		return err
 	}
 	defer in.Close()
-	r := &runner{plan: p, io: s, in: in, tally: newTally()}
+	r := &runner{plan: p, io: s, in: in, tally: newTally(), health: newHealth()}
 	r.screen = newScreen(s.err, p.quiet)
 	defer r.screen.close()
 	r.signal = watchSignals(ctx)
@@ -150,18 +153,25 @@ func (r *runner) prepare() error {
 }
 
 func (r *runner) loadLock(ctx context.Context) (release func(), err error) {
+	waiting := func() { r.screen.say("another process is reading calls into run %q; waiting for it", r.plan.run) }
+	if s, ok := r.client.Store().(*postgres.Store); ok { // on other machines, too
+		held, err := s.Hold(ctx, "load/"+r.plan.run, waiting)
+		if err != nil {
+			return nil, err
+		}
+		r.stillAlone = held.Check
+		return held.Release, nil
+	}
 	h := fnv.New64a()
 	io.WriteString(h, r.plan.run)
-	path := fmt.Sprintf("%s-load-%016x", r.plan.db, h.Sum64())
-	return flock.Hold(ctx, path, func() {
-		r.screen.say("another process is reading calls into run %q; waiting for it", r.plan.run)
-	})
+	return flock.Hold(ctx, fmt.Sprintf("%s-load-%016x", r.plan.db, h.Sum64()), waiting)
 }
 
 // loadFile reads the file into the store. Reading may block for as long as
 // whoever writes to a pipe likes, so a signal does not wait for it.
 func (r *runner) loadFile() error {
 	r.loader = newLoader(r.client, r.plan)
+	r.loader.alone = r.stillAlone
 	loaded := make(chan error, 1)
 	go func() { loaded <- r.loader.run(r.signal.stop, r.in) }()
 	const patience = 2 * time.Second

@@ -25,6 +25,7 @@ type loader struct {
 	client *penstock.Client
 	limits *limitBook
 	stager *stager
+	alone  func(context.Context) error // nil, or asked before the commit: no other process loads this run
 
 	jobs  []penstock.NewJob // the chunk to be staged next
 	bytes int
@@ -127,6 +128,11 @@ func (l *loader) end(ctx context.Context) error {
 	}
 	if err := l.limits.apply(ctx); err != nil {
 		return err
+	}
+	if l.alone != nil {
+		if err := l.alone(ctx); err != nil {
+			return err
+		}
 	}
 	return load.Commit(ctx)
 }

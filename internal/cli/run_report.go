@@ -31,6 +31,9 @@ type runReport struct {
 // report writes the last results, says how it went, and gives the exit code.
 func (r *runner) report(ctx context.Context, workErr error) error {
 	elapsed := time.Since(r.working)
+	if errors.Is(workErr, errGaveUp) {
+		return r.storeEnd(workErr) // it would only wait for the store again
+	}
 	outErr := r.finishResults(ctx)
 	counts, err := r.client.Store().CountRun(ctx, r.plan.run)
 	if err != nil {

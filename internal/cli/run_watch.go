@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/penstockhq/penstock"
@@ -17,8 +16,7 @@ const (
 	countShare  = 20                     // counting may take one part in so many of the time
 )
 
-// watcher follows a run while it works: it shows how it stands, and notices
-// when the store has failed for too long.
+// watcher follows a run while it works, and shows how it stands.
 type watcher struct {
 	r      *runner
 	counts map[penstock.State]int64 // of the last count
@@ -28,8 +26,8 @@ type watcher struct {
 	limits []penstock.LimitInfo
 }
 
-// watch runs until ctx ends. It calls giveUp if the store has failed for too long.
-func (w *watcher) watch(ctx context.Context, giveUp func(error)) {
+// watch runs until ctx ends.
+func (w *watcher) watch(ctx context.Context) {
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()
 	var looked time.Time
@@ -41,9 +39,6 @@ func (w *watcher) watch(ctx context.Context, giveUp func(error)) {
 		}
 		if now.After(w.next) {
 			w.count(ctx)
-		}
-		if err := w.r.health.lost(now); err != nil {
-			giveUp(err)
 		}
 		snap := w.snapshot(time.Now())
 		w.r.screen.show(&snap)
@@ -178,5 +173,3 @@ type textError struct {
 
 func (e textError) Error() string { return e.text }
 func (e textError) Unwrap() error { return e.err }
-
-var errGaveUp = errors.New("the database has been failing for too long")

@@ -82,14 +82,15 @@ func (r *runner) work(ctx context.Context) error {
 
 	w := &watcher{r: r}
 	w.count(ctx)
+	wg.Go(func() { w.watch(over) })
 	wg.Go(func() {
-		w.watch(over, func(err error) {
-			if failed == nil {
-				failed = fmt.Errorf("%w: %w", errGaveUp, err)
-				cancel(failed)
-				halt()
-			}
-		})
+		select {
+		case <-r.health.gone:
+			// Calls under way may finish; what becomes of them may reach the store yet.
+			failed = r.health.lost()
+			cancel(failed)
+		case <-over.Done():
+		}
 	})
 	wg.Go(func() {
 		select {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/store/postgres/migrate"
 )
 
 // openThere opens a database that must be there already: a mistyped name must
@@ -29,6 +30,9 @@ func openThere(ctx context.Context, flag string, log io.Writer) (*penstock.Clien
 func mustBeThere(db string) error {
 	if err := checkDB(db); err != nil {
 		return err
+	}
+	if migrate.IsDSN(db) {
+		return nil // opening it makes none
 	}
 	info, err := os.Stat(db)
 	switch {

@@ -126,12 +126,13 @@ type labour struct {
 	signal *interrupts
 	screen *screen
 	tally  tally
+	health *health
 	begun  time.Time
 }
 
 // runWork does what the plan says.
 func runWork(ctx context.Context, p *workPlan, s streams) (err error) {
-	w := &labour{plan: p, db: dbPath(p.db), io: s, tally: newTally(), screen: newScreen(s.err, p.quiet)}
+	w := &labour{plan: p, db: dbPath(p.db), io: s, tally: newTally(), health: newHealth(), screen: newScreen(s.err, p.quiet)}
 	defer w.screen.close()
 	if err := mustBeThere(w.db); err != nil {
 		return err
@@ -146,7 +147,11 @@ func runWork(ctx context.Context, p *workPlan, s streams) (err error) {
 	if w.client, err = openDB(ctx, w.db, newLineLog(w.screen, level), w.screen.tell); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.client.Close()) }()
+	defer func() {
+		if !errors.Is(err, errGaveUp) { // a store that does not answer would hold up its end, too
+			err = errors.Join(err, w.client.Close())
+		}
+	}()
 	if err := httpcall.Register(w.client, p.callOptions()); err != nil {
 		return usagef("%v", oneLine(err))
 	}
@@ -171,6 +176,16 @@ func (w *labour) work(ctx context.Context) error {
 	over, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { w.watch(over) })
+	wg.Go(func() { w.health.watch(over, w.client, w.screen.tell) })
+	stop, giveUp := context.WithCancel(w.signal.stop)
+	defer giveUp()
+	wg.Go(func() {
+		select {
+		case <-w.health.gone:
+			giveUp() // calls under way may finish; what becomes of them may reach the store yet
+		case <-over.Done():
+		}
+	})
 	wg.Go(func() {
 		select {
 		case <-w.signal.stop.Done():
@@ -179,11 +194,16 @@ func (w *labour) work(ctx context.Context) error {
 		}
 	})
 	if !w.plan.drain {
-		w.screen.say("working on %s; INT or TERM ends it", w.db)
+		w.screen.say("working on %s; INT or TERM ends it", nameOf(w.db))
 	}
-	err = w.client.Work(w.signal.stop, o)
+	err = w.client.Work(stop, o)
 	end()
 	wg.Wait()
+	select {
+	case <-w.health.gone:
+		err = w.health.lost()
+	default:
+	}
 	w.screen.clear()
 	return w.report(err)
 }

@@ -21,7 +21,7 @@ var Table = []Room{
 		Path: "internal/cli/...",
 		May: []string{
 			"internal/cli/...", "metrics", "httpcall", "apisim", ".",
-			"store/memory", "store/sqlite", "store/postgres/migrate", "store/postgres/schema", "store/engine", "store",
+			"store/memory", "store/sqlite", "store/postgres/...", "store/engine", "store",
 			"dispatch", "limit", "limit/header", "retry",
 		},
 		Modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"},

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstockhq/penstock/store"
@@ -43,6 +44,7 @@ const conflicts = 20
 type db struct {
 	writers *pgxpool.Pool // for transactions that are alone
 	others  *pgxpool.Pool
+	conn    *pgx.ConnConfig // for connections beside the pools; copy it
 	schema  string
 	lock    int64        // of the transactions that are alone
 	clock   func() int64 // nil: the server's

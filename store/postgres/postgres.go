@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"net/url"
 	"strings"
 	"time"
 
@@ -84,6 +83,7 @@ func openDB(ctx context.Context, dsn string, o Options) (*db, error) {
 		d.others.Close()
 		return nil, err
 	}
+	d.conn = cfg.ConnConfig
 	var listen *pgx.ConnConfig
 	if !o.Pooler {
 		listen = cfg.ConnConfig.Copy()
@@ -106,24 +106,21 @@ const pingWithin = 3 * time.Second
 
 // configure reads the DSN and takes out what is not pgx's.
 func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
-	if !migrate.IsDSN(dsn) {
-		return nil, o, migrate.ErrDSN
-	}
-	u, err := url.Parse(dsn)
+	u, err := migrate.ParseDSN(dsn)
 	if err != nil {
-		return nil, o, migrate.ErrDSN // the error has the password
+		return nil, o, err
 	}
 	q := u.Query()
 	o.Schema = cmp.Or(o.Schema, q.Get("schema"), DefaultSchema)
 	if err := migrate.CheckName(o.Schema); err != nil {
-		return nil, o, err
+		return nil, o, fmt.Errorf("%w: %w", migrate.ErrDSN, err)
 	}
 	switch p := q.Get("pooler"); p {
 	case "":
 	case "transaction":
 		o.Pooler = true
 	default:
-		return nil, o, fmt.Errorf("pooler=%s: expected pooler=transaction, or nothing", p)
+		return nil, o, fmt.Errorf("%w: pooler=%s: expected pooler=transaction, or nothing", migrate.ErrDSN, p)
 	}
 	q.Del("schema")
 	q.Del("pooler")

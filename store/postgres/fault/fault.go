@@ -3,6 +3,7 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -65,6 +66,21 @@ func Name(err error) error {
 	return &fault{ErrUnreachable, err, ErrUnreachable.Error() + ": " + reason(err)}
 }
 
+// Is reports whether an error is a server's, or has a name here.
+func Is(err error) bool {
+	var pg *pgconn.PgError
+	var connect *pgconn.ConnectError
+	if errors.As(err, &pg) || errors.As(err, &connect) {
+		return true
+	}
+	for _, name := range All {
+		if errors.Is(err, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // ofCode is the name of a SQLSTATE; nil if it has none.
 func ofCode(code string) error {
 	switch code {
@@ -91,8 +107,8 @@ func ofCode(code string) error {
 
 func isNetwork(err error) bool {
 	var connect *pgconn.ConnectError
-	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.Timeout(err) ||
+	var network *net.OpError // not net.Error: a file's errors are such, too
+	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, pgconn.ErrConnClosed)
 }
 

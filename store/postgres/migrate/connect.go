@@ -40,12 +40,9 @@ var ErrDSN = errors.New("expected a URL such as postgres://user@host:5432/databa
 
 // split takes the schema's name out of a DSN, and leaves what pgx knows.
 func split(dsn string) (rest, schema string, err error) {
-	if !IsDSN(dsn) {
-		return "", "", ErrDSN
-	}
-	u, err := url.Parse(dsn)
+	u, err := ParseDSN(dsn)
 	if err != nil {
-		return "", "", fmt.Errorf("%w, got one that cannot be read: is each / ? # @ : %% of user and password written as %%2F and so on?", ErrDSN)
+		return "", "", err
 	}
 	q := u.Query()
 	schema = cmp.Or(q.Get("schema"), DefaultSchema)

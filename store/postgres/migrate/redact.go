@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -14,6 +15,31 @@ var secretWords = regexp.MustCompile(`(?i)\b(\w*password)\s*=\s*('(?:[^'\\]|\\.)
 // the path of a file.
 func IsDSN(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+// words are the keys by which libpq knows that a text is no path.
+var words = regexp.MustCompile(`(?i)(^|\s)(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=`)
+
+// CheckTarget refuses with ErrDSN what is meant to name a database on a server, but not
+// by a URL that a store takes. It must not be taken for the path of a file: that would
+// be made, and its name may have a password.
+func CheckTarget(text string) error {
+	if !IsDSN(text) && (strings.Contains(text, "://") || words.MatchString(text)) {
+		return ErrDSN
+	}
+	return nil
+}
+
+// ParseDSN reads a DSN. Its error is ErrDSN, without the password.
+func ParseDSN(dsn string) (*url.URL, error) {
+	if !IsDSN(dsn) {
+		return nil, ErrDSN
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("%w, got one that cannot be read: is each / ? # @ : %% of user and password written as %%2F and so on?", ErrDSN)
+	}
+	return u, nil
 }
 
 // Redact is a DSN without passwords, for people and logs. What cannot be read as a
