@@ -150,7 +150,7 @@ func (s *start) enterEffect(key string) bool {
 		return false
 	}
 	if s.effects == nil {
-		s.effects = map[string]bool{}
+		s.effects, s.begun = map[string]bool{}, map[string]bool{}
 	}
 	s.effects[key] = true
 	return true
@@ -176,16 +176,35 @@ func (s *start) beginEffect(ctx context.Context, key string, atMostOnce bool) (s
 		switch {
 		case err != nil:
 			// Nothing was begun as far as this start knows.
+			s.withdraw(ctx, key, err)
 			return e, NotSent(fmt.Errorf("once %q: %w", key, err))
 		case e.State == store.EffectInDoubt && atMostOnce:
 			return e, &InDoubtError{Key: key}
 		case e.State != store.EffectRunning:
+			s.mu.Lock()
+			s.begun[key] = true
+			s.mu.Unlock()
 			return e, nil
 		}
 		if err := sleep(ctx, wait); err != nil {
 			return e, NotSent(fmt.Errorf("once %q: another start is still running it: %w", key, err))
 		}
 	}
+}
+
+// withdraw sees to it that an effect does not count as begun whose beginning
+// failed: it may have been recorded all the same, and only the answer was lost. An
+// effect that this start began before stays, and so does another's.
+func (s *start) withdraw(ctx context.Context, key string, failed error) {
+	s.mu.Lock()
+	before := s.begun[key]
+	s.mu.Unlock()
+	if before || errors.Is(failed, store.ErrLeaseLost) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), effectWrite)
+	defer cancel()
+	_ = insist(ctx, func() error { return s.w.st.ClearEffect(ctx, key, s.job.ID, s.job.Token) }) // in vain: then it is in doubt, which is safe
 }
 
 // provesNothingSent says whether an effect that failed with err did not happen.

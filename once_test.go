@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -196,6 +197,88 @@ func TestAtMostOnceJob(t *testing.T) {
 			if what != "ambiguous" {
 				wantState(t, c, ids[what], store.Done, "")
 			}
+		}
+	})
+}
+
+// unanswered is a store that does what it is told about effects, and whose first
+// answer of each kind is lost.
+type unanswered struct {
+	store.Store
+	mu   sync.Mutex
+	lost map[string]bool
+}
+
+func (u *unanswered) lose(what string, err error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err != nil || u.lost[what] {
+		return err
+	}
+	u.lost[what] = true
+	return errStore
+}
+
+func (u *unanswered) BeginEffect(ctx context.Context, key string, job, token int64, takeOver bool) (store.Effect, error) {
+	e, err := u.Store.BeginEffect(ctx, key, job, token, takeOver)
+	return e, u.lose("begin", err)
+}
+
+func (u *unanswered) FinishEffect(ctx context.Context, key string, job, token int64, result []byte) error {
+	return u.lose("finish", u.Store.FinishEffect(ctx, key, job, token, result))
+}
+
+// TestOnceAnswersLost: the record that an effect begins, or ended, was written and
+// the answer lost. The job was put to a person as in doubt, or failed, though its
+// process knew all there was to know.
+func TestOnceAnswersLost(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := clientOver(t, &unanswered{Store: memory.New(memory.Options{}), lost: map[string]bool{}}, penstock.Config{})
+		var seen calls
+		handle(t, c, "charge", penstock.Kind{Retry: retry.Policy{MaxAttempts: 2}}, func(ctx context.Context, j *penstock.Job[int]) error {
+			seen.note("start")
+			_, err := penstock.Once(ctx, "charge/1", func(context.Context) (int, error) {
+				return seen.note("effect"), nil
+			}, penstock.AtMostOnce())
+			return err
+		})
+		id := enqueue(t, c, "charge", 1)
+		drain(t, c, penstock.WorkOptions{})
+		wantState(t, c, id, store.Done, "")
+		if effects, starts := seen.count("effect"), seen.count("start"); effects != 1 || starts != 2 {
+			t.Errorf("%d effects in %d starts, expected 1 in 2: only the beginning that went unanswered is a failure", effects, starts)
+		}
+	})
+}
+
+// TestOnceAgainWithoutAnswer: within one start, an effect that may have happened
+// stays in doubt, whatever becomes of another try to begin it.
+func TestOnceAgainWithoutAnswer(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		u := &unanswered{Store: memory.New(memory.Options{}), lost: map[string]bool{"begin": true}}
+		c := clientOver(t, u, penstock.Config{})
+		var seen calls
+		handle(t, c, "charge", penstock.Kind{Retry: retry.Policy{MaxAttempts: 5}}, func(ctx context.Context, j *penstock.Job[int]) error {
+			try := func() error {
+				_, err := penstock.Once(ctx, "charge/1", func(context.Context) (int, error) {
+					seen.note("effect")
+					return 0, errors.New("status 500")
+				}, penstock.AtMostOnce())
+				return err
+			}
+			if err := try(); seen.note("start") > 1 {
+				return err
+			}
+			u.mu.Lock()
+			u.lost["begin"] = false
+			u.mu.Unlock()
+			return try()
+		})
+		id := enqueue(t, c, "charge", 1)
+		drain(t, c, penstock.WorkOptions{})
+		wantState(t, c, id, store.Dead, store.InDoubt)
+		if n := seen.count("effect"); n != 1 {
+			t.Errorf("the effect ran %d times", n)
 		}
 	})
 }

@@ -35,6 +35,7 @@ type start struct {
 	failedCall string // how the last watched call failed; "": it did not, see Transport
 	observed   []store.Observed
 	effects    map[string]bool // keys of the effects it is running
+	begun      map[string]bool // effects that it has begun, ended or not
 }
 
 type startKey struct{}

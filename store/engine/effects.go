@@ -56,8 +56,14 @@ func (s *Store) FinishEffect(ctx context.Context, key string, job, token int64, 
 
 // FinishEffect does it within a transaction, which may be the user's own.
 func FinishEffect(tx Tx, key string, job, token int64, result []byte) error {
-	row, err := begun(tx, key, job, token)
+	row, ok, err := tx.Effect(key)
 	if err != nil {
+		return err
+	}
+	if ok && row.Done && row.Job == job && row.Token == token {
+		return nil // said again, since the answer was lost
+	}
+	if row, err = begun(tx, key, job, token); err != nil {
 		return err
 	}
 	if row.At, err = tx.Now(); err != nil {

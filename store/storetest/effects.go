@@ -62,6 +62,7 @@ func testEffectLease(e *env) {
 		e.Error("an effect that was never begun was finished")
 	}
 	e.must(e.FinishEffect(e.ctx, "k", j.ID, j.Token, []byte("r")))
+	e.must(e.FinishEffect(e.ctx, "k", j.ID, j.Token, []byte("r"))) // said again, since the answer was lost
 	e.done(j)
 	if _, err := e.BeginEffect(e.ctx, "k2", j.ID, j.Token, true); !errors.Is(err, store.ErrLeaseLost) {
 		e.Errorf("begin after the end: %v", err)
