@@ -92,11 +92,11 @@ func allDone(t *testing.T, c *penstock.Client, v *vendor, path string, ids []int
 
 // effectsOnce checks that no guarded effect happened twice, that it happened where
 // the job says so, and that no job is dead but for doubt.
-func effectsOnce(t *testing.T, c *penstock.Client, v *vendor, guarded []int64) {
+// It returns how many of those there are.
+func effectsOnce(t *testing.T, c *penstock.Client, v *vendor, guarded []int64) (doubtful int) {
 	t.Helper()
 	effects, after := perJob(v.calls("effect")), perJob(v.calls("after"))
 	state := states(t, c)
-	doubtful := 0
 	for _, id := range guarded {
 		j, n := state[id], effects[id]
 		switch {
@@ -109,6 +109,7 @@ func effectsOnce(t *testing.T, c *penstock.Client, v *vendor, guarded []int64) {
 		}
 	}
 	t.Logf("of %d guarded jobs, %d are in doubt", len(guarded), doubtful)
+	return doubtful
 }
 
 // states lists all jobs by id.
