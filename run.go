@@ -190,14 +190,14 @@ func (w *worker) settle(s *start, err error) bool {
 	d := w.decide(s, began, err)
 	f := d.Finish
 	f.ID, f.Worker, f.Token, f.Started = s.job.ID, s.worker, s.job.Token, began
-	f.Charged = len(s.job.Charges) > 0
 	swallowed := s.swallowing(err)
 	f.Result, f.Detail = result, detailWith(swallowed, detail)
 	f.Observations = append(observed, f.Observations...)
 	if d.paused != "" {
 		w.giveBackWaiting(d.paused)
 	}
-	w.fin.add(&ending{start: s, finish: f, at: time.Now(), paused: d.paused, swallowed: swallowed, urgent: w.freesInFlight(s.job.Charges)})
+	f.Scarce = w.freesInFlight(s.job.Charges)
+	w.fin.add(&ending{start: s, finish: f, at: time.Now(), paused: d.paused, swallowed: swallowed, urgent: f.Scarce})
 	return true
 }
 

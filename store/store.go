@@ -161,9 +161,9 @@ type Finish struct {
 	// job itself is to wait, 0 keeps its place in line).
 	At      int64
 	Started int64 // when the handler began, 0 if never
-	// Charged says that the start holds permits. It is a hint: what was charged is
-	// written on the job.
-	Charged bool
+	// Scarce says that others may be waiting for a call in flight that it gives back.
+	// Without it a store may take a moment longer to give it to them.
+	Scarce bool
 	Reason  Reason
 	Error   string
 	Result  []byte

@@ -177,8 +177,8 @@ func (t *witnessTx) SaveJobs(jobs []*engine.Job) error {
 }
 
 // EndDone goes by the rows, which are watched.
-func (t *witnessTx) EndDone(worker string, leases []engine.DoneLease, at int64, free bool, then func([]engine.DoneJob) error) error {
-	return engine.EndDoneByRows(t, worker, leases, at, free, then)
+func (t *witnessTx) EndDone(worker string, leases []engine.DoneLease, at int64, then func([]engine.DoneJob) error) error {
+	return engine.EndDoneByRows(t, worker, leases, at, then)
 }
 
 func (t *witnessTx) EndJobs(jobs []*engine.Job) error {

@@ -7,7 +7,7 @@ import "github.com/penstockhq/penstock/store"
 type Ahead struct {
 	Worker    string // Worker
 	TakeWakes int    // TakeWakes(n)
-	Announced bool   // Announced(0)
+	Announced bool   // Announced(AnyLane)
 	Bands     *BandAsk
 	Sleepers  int // SleepingLanes(Now(), n)
 

@@ -53,7 +53,7 @@ func (s *Store) look(ctx context.Context, r store.ClaimRequest) (res store.Claim
 		if err != nil {
 			return err
 		}
-		announced, err := tx.Announced(0)
+		announced, err := tx.Announced(AnyLane)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // Most starts end well and leave nothing to remember. They are ended without
-// reading their jobs, and beside other transactions if they hold no permits.
+// reading their jobs, and where transactions overlap, beside others.
 
 // DoneLease is a start that ended well.
 type DoneLease struct{ ID, Token int64 }
@@ -21,7 +21,7 @@ type DoneJob struct {
 
 // EndDoneByRows is EndDone by the other row operations, for stores that have none
 // of their own.
-func EndDoneByRows(tx Tx, worker string, leases []DoneLease, at int64, free bool, then func([]DoneJob) error) error {
+func EndDoneByRows(tx Tx, worker string, leases []DoneLease, at int64, then func([]DoneJob) error) error {
 	ids := make([]int64, len(leases))
 	for i, l := range leases {
 		ids[i] = l.ID
@@ -33,7 +33,7 @@ func EndDoneByRows(tx Tx, worker string, leases []DoneLease, at int64, free bool
 	var done []DoneJob
 	var ended []*Job
 	for i, j := range jobs {
-		if j == nil || j.State != store.Running || j.Worker != worker || j.Token != leases[i].Token || !plain(j) || free && len(j.Charges) > 0 {
+		if j == nil || j.State != store.Running || j.Worker != worker || j.Token != leases[i].Token || !plain(j) {
 			continue
 		}
 		done = append(done, DoneJob{j.ID, j.Charges})
@@ -58,28 +58,28 @@ func endsWell(f *store.Finish) bool {
 	return f.Outcome == store.OutcomeDone && len(f.Result) == 0 && len(f.Detail) == 0 && len(f.Observations) == 0
 }
 
-// finishFree ends starts beside other transactions, if all of them seem to have
-// ended well and to hold no permits. What it ended is in out; handled is false if
-// nothing was tried.
-func (s *Store) finishFree(ctx context.Context, fs []store.Finish, out []store.Finished) (handled bool, err error) {
+// finishBeside ends starts beside other transactions, if all of them ended well,
+// nobody waits for what they give back, and transactions overlap. What it ended is in out; handled is false if nothing was
+// tried.
+func (s *Store) finishBeside(ctx context.Context, fs []store.Finish, out []store.Finished) (handled bool, err error) {
 	if !s.db.Overlaps() {
 		return false, nil
 	}
 	for i := range fs {
-		if !endsWell(&fs[i]) || fs[i].Charged || fs[i].Worker != fs[0].Worker {
+		if !endsWell(&fs[i]) || fs[i].Scarce || fs[i].Worker != fs[0].Worker {
 			return false, nil
 		}
 	}
 	err = s.db.Append(ctx, func(tx Tx) error {
 		clear(out)
-		return endDone(tx, fs, out, 0, true, func(DoneJob) error { return nil })
+		return endDone(tx, fs, out, 0, func(DoneJob) error { return nil })
 	})
 	return true, err
 }
 
 // endDone ends those of the starts that ended well and left nothing to remember,
 // says so in out, and calls each with them.
-func endDone(tx Tx, fs []store.Finish, out []store.Finished, now int64, free bool, each func(DoneJob) error) error {
+func endDone(tx Tx, fs []store.Finish, out []store.Finished, now int64, each func(DoneJob) error) error {
 	leases := make([]DoneLease, 0, len(fs))
 	where := make(map[int64]int, len(fs))
 	worker := ""
@@ -94,7 +94,7 @@ func endDone(tx Tx, fs []store.Finish, out []store.Finished, now int64, free boo
 	if len(leases) == 0 {
 		return nil
 	}
-	return tx.EndDone(worker, leases, now, free, func(jobs []DoneJob) error {
+	return tx.EndDone(worker, leases, now, func(jobs []DoneJob) error {
 		for _, j := range jobs {
 			out[where[j.ID]] = store.Finished{State: store.Done}
 			if err := each(j); err != nil {

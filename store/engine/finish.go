@@ -18,7 +18,7 @@ const (
 // nothing and does not disturb the others.
 func (s *Store) Finish(ctx context.Context, fs []store.Finish) (out []store.Finished, err error) {
 	out = make([]store.Finished, len(fs))
-	handled, err := s.finishFree(ctx, fs, out)
+	handled, err := s.finishBeside(ctx, fs, out)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
 	e := ender{tx: tx, now: now, limits: newLimits(tx)}
 	out := make([]store.Finished, len(fs))
 	var charges []dispatch.Charge
-	err = endDone(tx, fs, out, now, false, func(j DoneJob) error {
+	err = endDone(tx, fs, out, now, func(j DoneJob) error {
 		charges = append(charges, j.Charges...)
 		return nil
 	})

@@ -174,6 +174,9 @@ func (s *Store) Observe(ctx context.Context, obs []store.Observed) error {
 
 // Limit returns one limit.
 func (s *Store) Limit(ctx context.Context, name string) (info store.LimitInfo, err error) {
+	if err := s.catchUp(ctx); err != nil {
+		return info, err
+	}
 	err = s.db.View(ctx, func(tx Tx) error {
 		info, err = limitInfo(tx, name)
 		return err
@@ -183,6 +186,9 @@ func (s *Store) Limit(ctx context.Context, name string) (info store.LimitInfo, e
 
 // ListLimits returns limits in name order: declared ones, and keys in use.
 func (s *Store) ListLimits(ctx context.Context, after string, n int) (out []store.LimitInfo, err error) {
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
 	err = s.db.View(ctx, func(tx Tx) error {
 		out = nil
 		rows, err := tx.LimitRows(after, n)

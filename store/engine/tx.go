@@ -260,10 +260,11 @@ type Tx interface {
 	// EndJobs moves jobs from the hot rows to the ended ones.
 	EndJobs(jobs []*Job) error
 	// EndDone ends as done, at the instant (0: now), those running jobs that match the worker
-	// and the token and are plain: never ended before, and not to be cancelled; if
-	// free is set, of these only the ones without charges. It calls then with their
-	// ids and charges, at once or, if free is set, perhaps after the commit.
-	EndDone(worker string, leases []DoneLease, at int64, free bool, then func([]DoneJob) error) error
+	// and the token and are plain: never ended before, and not to be cancelled. It calls
+	// then with their ids and charges. In a transaction that others overlap, it
+	// announces the end of what they were charged, and calls then perhaps after
+	// the commit, without charges.
+	EndDone(worker string, leases []DoneLease, at int64, then func([]DoneJob) error) error
 	// EndedJobs returns ended jobs by id, without results; missing ones are nil,
 	// order as ids.
 	EndedJobs(ids []int64) ([]*Job, error)

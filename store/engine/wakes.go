@@ -1,12 +1,31 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"time"
 
-// Wake announces that a job due at At was put into a lane.
+	"github.com/penstockhq/penstock/dispatch"
+)
+
+// Wake announces that a job due at At was put into a lane, or that starts which
+// drew on a limit have ended.
 type Wake struct {
 	Lane Lane // its id and its key: ID, Band without id, Group, Draws
 	At   int64
+
+	Limit string // "" for a lane's
+	Ended int64  // how many starts
 }
+
+// What Announced asks for besides a lane.
+const (
+	AnyLane int64 = 0
+	AnyWake int64 = -1
+)
+
+// QuietFor is how long the end of starts may stay announced before it is a reason
+// to claim: mostly nobody waits for it.
+const QuietFor = 200 * time.Millisecond
 
 // Wakes are how a transaction that others overlap tells of what it put into a
 // lane: it must not read the lane, which would be stale at its commit, nor write
@@ -19,11 +38,13 @@ type Wakes interface {
 	// AddWake appends an announcement.
 	AddWake(w Wake) error
 	// TakeWakes removes up to n announcements and returns them, those of one lane
-	// as one with the earliest At, and whether more may be left.
+	// as one with the earliest At, those of one limit as one with the sum, and
+	// whether more may be left.
 	TakeWakes(n int) (wakes []Wake, more bool, err error)
 	// RestoreLane makes the lane with this id an empty one, and makes it if it is not there.
 	RestoreLane(l Lane) (Lane, error)
-	// Announced reports whether there is an announcement for the lane; 0: for any.
+	// Announced reports whether there is an announcement for the lane; AnyLane: for any
+	// lane, or of starts that ended QuietFor ago; AnyWake: any at all.
 	Announced(lane int64) (bool, error)
 }
 
@@ -66,40 +87,72 @@ func takeWakes(tx Tx, now int64) (any, more bool, err error) {
 	if err != nil || len(wakes) == 0 {
 		return false, false, err
 	}
-	ids := make([]int64, len(wakes))
-	for i, w := range wakes {
-		ids[i] = w.Lane.ID
+	var ahead Ahead
+	var ended, put []Wake
+	for _, w := range wakes {
+		if w.Limit != "" {
+			ended, ahead.Limits = append(ended, w), append(ahead.Limits, w.Limit)
+		} else {
+			put, ahead.Lanes = append(put, w), append(ahead.Lanes, w.Lane.ID)
+		}
 	}
+	if err := tx.Ahead(ahead); err != nil {
+		return true, more, err
+	}
+	if err := releaseEnded(tx, ended, now); err != nil {
+		return true, more, err
+	}
+	return true, more, enterAll(tx, put, ahead.Lanes, now)
+}
+
+// releaseEnded gives back the calls in flight of starts that ended.
+func releaseEnded(tx Tx, ended []Wake, now int64) error {
+	e := ender{tx: tx, now: now, limits: newLimits(tx)}
+	for _, w := range ended {
+		for range w.Ended {
+			if err := e.release([]dispatch.Charge{{Limit: w.Limit}}, false); err != nil {
+				return err
+			}
+		}
+	}
+	return e.limits.save()
+}
+
+// enterAll makes servable what was put into lanes.
+func enterAll(tx Tx, wakes []Wake, ids []int64, now int64) error {
 	lanes, err := tx.Lanes(ids)
 	if err != nil {
-		return true, more, err
+		return err
 	}
 	gates := make([]GateKey, 0, len(lanes))
 	for i := range lanes {
 		if lanes[i].ID == 0 || lanes[i].State == LaneRetired { // removed, or about to be, before the job was to be seen
 			if lanes[i], err = tx.RestoreLane(wakes[i].Lane); err != nil {
-				return true, more, err
+				return err
 			}
 		}
 		gates = append(gates, GateKey{lanes[i].Band.ID, lanes[i].Gate})
 	}
 	if err := tx.Ahead(Ahead{Gates: gates}); err != nil {
-		return true, more, err
+		return err
 	}
 	for i := range lanes {
 		if err := enter(tx, &lanes[i], wakes[i].At, now); err != nil {
-			return true, more, err
+			return err
 		}
 	}
-	return true, more, nil
+	return nil
 }
 
-// catchUp brings all lanes up to date with what was announced, for those who look
-// at lanes.
+// catchUp brings all lanes and limits up to date with what was announced, for
+// those who look at them.
 func (s *Store) catchUp(ctx context.Context) error {
+	if !s.db.Overlaps() {
+		return nil
+	}
 	announced := false
 	err := s.db.View(ctx, func(tx Tx) (err error) {
-		announced, err = tx.Announced(0)
+		announced, err = tx.Announced(AnyWake)
 		return err
 	})
 	for more := announced; more && err == nil; {

@@ -11,6 +11,9 @@ import (
 
 // Why lists what keeps a waiting job from its start.
 func (s *Store) Why(ctx context.Context, id int64) (out []dispatch.Wait, err error) {
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
 	err = s.db.View(ctx, func(tx Tx) error {
 		j, ok, err := tx.Job(id)
 		if err != nil {

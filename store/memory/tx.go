@@ -213,6 +213,6 @@ func (t *tx) BodiesLater(ids []int64, then func([]engine.Body) error) error {
 }
 
 // EndDone goes through the rows.
-func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bool, then func([]engine.DoneJob) error) error {
-	return engine.EndDoneByRows(t, worker, leases, at, free, then)
+func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, then func([]engine.DoneJob) error) error {
+	return engine.EndDoneByRows(t, worker, leases, at, then)
 }

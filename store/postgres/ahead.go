@@ -45,7 +45,7 @@ func (t *tx) aheadOfClaim(a engine.Ahead) (q []statement) {
 		q = append(q, t.takeWakes(a.TakeWakes))
 	}
 	if a.Announced {
-		q = append(q, t.announced(0))
+		q = append(q, t.announced(engine.AnyLane))
 	}
 	if a.Sleepers > 0 {
 		t.kept.sleepers = new([]engine.Lane)

@@ -68,7 +68,7 @@ const sqlMoveEnded = `WITH gone AS (DELETE FROM penstock.job WHERE id = ANY ($1:
 
 // EndDone moves the rows by one statement, which travels with the commit if nobody
 // needs its answer before.
-func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bool, then func([]engine.DoneJob) error) error {
+func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, then func([]engine.DoneJob) error) error {
 	t.kept.jobsMoved()
 	if at == 0 && t.clock != nil {
 		at = t.clock()
@@ -78,7 +78,7 @@ func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bo
 		ids[i], tokens[i] = l.ID, l.Token
 	}
 	var done []engine.DoneJob
-	s := statement{sql: sqlEndDone, args: []any{ids, tokens, worker, at, free}, each: func(s scan) error {
+	s := statement{sql: sqlEndDone, args: []any{ids, tokens, worker, at, t.mode == adding}, each: func(s scan) error {
 		var j engine.DoneJob
 		var charges string
 		err := s(&j.ID, &charges)
@@ -88,7 +88,7 @@ func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bo
 		done = append(done, j)
 		return err
 	}}
-	if free {
+	if t.mode == adding {
 		t.ready = append(t.ready, s)
 		t.then = append(t.then, func() error { return then(done) })
 		return nil
@@ -102,11 +102,13 @@ func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bo
 // state + 0: so that no partial index of running jobs comes into question. The
 // planner takes one of those while its statistics say that few jobs run.
 const sqlEndDone = `WITH gone AS (DELETE FROM penstock.job j USING unnest($1::bigint[], $2::bigint[]) u (id, token)
-		WHERE j.id = u.id AND j.token = u.token AND j.worker = $3 AND j.state + 0 = 2 AND j.past IS NULL AND NOT j.cancel AND NOT ($5 AND j.charges IS NOT NULL)
+		WHERE j.id = u.id AND j.token = u.token AND j.worker = $3 AND j.state + 0 = 2 AND j.past IS NULL AND NOT j.cancel
 		RETURNING j.id, j.lane, j.at, j.enqueued_at, j.expires_at, j.unique_key, j.run, j.ref, j.starts, j.charges),
 	moved AS (INSERT INTO penstock.ended (id, lane, state, at, enqueued_at, expires_at, unique_key, run, ref, starts, cancel, finished_at)
-		SELECT id, lane, 3, at, enqueued_at, expires_at, unique_key, run, ref, starts, false, CASE WHEN $4::bigint = 0 THEN ` + nowOnServer + ` ELSE $4 END FROM gone)
-	SELECT id, coalesce(charges, '') FROM gone`
+		SELECT id, lane, 3, at, enqueued_at, expires_at, unique_key, run, ref, starts, false, CASE WHEN $4::bigint = 0 THEN ` + nowOnServer + ` ELSE $4 END FROM gone),
+	told AS (INSERT INTO penstock.wake (limit_name, at, ended) SELECT c.value ->> 0, CASE WHEN $4::bigint = 0 THEN ` + nowOnServer + ` ELSE $4 END, count(*) FROM gone, jsonb_array_elements(gone.charges::jsonb) c (value)
+		WHERE $5 AND gone.charges IS NOT NULL GROUP BY 1)
+	SELECT id, CASE WHEN $5 THEN '' ELSE coalesce(charges, '') END FROM gone`
 
 func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) {
 	if len(ids) == 0 {

@@ -49,11 +49,17 @@ func (t *tx) takeWakes(n int) statement {
 	t.kept.wakes = w
 	taken := 0
 	return statement{sql: sqlTakeWakes, args: []any{n}, each: func(s scan) error {
-		var lane, at int64
+		var lane, at, ended int64
 		var rows int
-		var text string
-		if err := s(&lane, &at, &rows, &text); err != nil {
+		var text, name string
+		if err := s(&lane, &name, &rows, &at, &text, &ended); err != nil {
 			return err
+		}
+		taken += rows
+		w.more = taken >= n
+		if name != "" {
+			w.list = append(w.list, engine.Wake{Limit: name, Ended: ended})
+			return nil
 		}
 		var p parts
 		if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -65,17 +71,15 @@ func (t *tx) takeWakes(n int) statement {
 		}
 		w.list = append(w.list, engine.Wake{At: at, Lane: engine.Lane{ID: lane, Group: p.Group, Draws: draws,
 			Band: engine.Band{Queue: p.Queue, Kind: p.Kind, Priority: p.Priority, Run: p.Run, Load: p.Load, Suspect: p.Suspect}}})
-		taken += rows
-		w.more = taken >= n
 		return nil
 	}}
 }
 
-const sqlTakeWakes = `WITH gone AS (DELETE FROM penstock.wake WHERE id = ANY (ARRAY(SELECT id FROM penstock.wake ORDER BY id LIMIT $1)) RETURNING lane, at, parts)
-	SELECT lane, min(at), count(*), min(parts) FROM gone GROUP BY lane ORDER BY lane`
+const sqlTakeWakes = `WITH gone AS (DELETE FROM penstock.wake WHERE id = ANY (ARRAY(SELECT id FROM penstock.wake ORDER BY id LIMIT $1)) RETURNING lane, at, parts, limit_name, ended)
+	SELECT lane, limit_name, count(*), min(at), min(parts), sum(ended)::bigint FROM gone GROUP BY lane, limit_name ORDER BY lane, limit_name`
 
 func (t *tx) Announced(lane int64) (bool, error) {
-	if there, ok := take(&t.kept.announced); lane == 0 && ok {
+	if there, ok := take(&t.kept.announced); lane == engine.AnyLane && ok {
 		return there, nil
 	}
 	if err := t.ask([]statement{t.announced(lane)}); err != nil {
@@ -89,8 +93,15 @@ func (t *tx) announced(lane int64) statement {
 	there := new(bool)
 	t.kept.announced = there
 	each := func(s scan) error { return s(there) }
-	if lane == 0 {
+	switch {
+	case lane == engine.AnyWake:
 		return statement{sql: `SELECT EXISTS (SELECT 1 FROM penstock.wake)`, each: each}
+	case lane == engine.AnyLane && t.clock != nil:
+		return statement{sql: sqlAnnounced + `$1)`, args: []any{t.clock() - engine.QuietFor.Microseconds()}, each: each}
+	case lane == engine.AnyLane:
+		return statement{sql: sqlAnnounced + nowOnServer + ` - $1)`, args: []any{engine.QuietFor.Microseconds()}, each: each}
 	}
 	return statement{sql: `SELECT EXISTS (SELECT 1 FROM penstock.wake WHERE lane = $1)`, args: []any{lane}, each: each}
 }
+
+const sqlAnnounced = `SELECT EXISTS (SELECT 1 FROM penstock.wake WHERE lane <> 0 OR at < `

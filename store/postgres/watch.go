@@ -139,7 +139,7 @@ func (h *hub) poll() {
 		if !announced {
 			ctx, cancel := context.WithTimeout(h.ctx, time.Second)
 			err := h.d.View(ctx, func(t engine.Tx) (err error) {
-				announced, err = t.Announced(0)
+				announced, err = t.Announced(engine.AnyLane)
 				return err
 			})
 			cancel()

@@ -80,7 +80,7 @@ const sqlAddEnded = `INSERT INTO penstock_ended (id, lane, state, at, enqueued_a
 
 // EndDone reads three columns of the jobs instead of all, and moves the rows as
 // they are.
-func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bool, then func([]engine.DoneJob) error) error {
+func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, then func([]engine.DoneJob) error) error {
 	tokens := make(map[int64]int64, len(leases))
 	ids := make([]int64, len(leases))
 	for i, l := range leases {
@@ -90,7 +90,7 @@ func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, free bo
 	var bad error
 	err := t.query(func(r row) {
 		id, charges := r.int(0), r.text(2)
-		if r.int(1) != tokens[id] || free && charges != "" {
+		if r.int(1) != tokens[id] {
 			return
 		}
 		list, err := decodeCharges(charges)

@@ -204,7 +204,7 @@ func sorted(ids []int64) []int64 {
 
 // ending builds a Finish for a claimed job.
 func ending(j store.Claimed, o store.Outcome) store.Finish {
-	return store.Finish{ID: j.ID, Worker: j.Worker, Token: j.Token, Outcome: o, Started: j.Slot, Charged: len(j.Charges) > 0}
+	return store.Finish{ID: j.ID, Worker: j.Worker, Token: j.Token, Outcome: o, Started: j.Slot, Scarce: len(j.Charges) > 0}
 }
 
 // finish ends one start, which must be accepted.

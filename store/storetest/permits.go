@@ -6,9 +6,11 @@ import (
 
 	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/engine"
 )
 
 var permitTests = []test{
+	{"Permits/QuietRelease", testQuietRelease},
 	{"Permits/Rate", testPermitsRate},
 	{"Permits/TwoLimitsAllOrNone", testPermitsAllOrNone},
 	{"Permits/InFlight", testPermitsInFlight},
@@ -252,5 +254,33 @@ func testPermitsSpecPaused(e *env) {
 	e.limit("api", "100/s burst 100")
 	if got := e.take(w); len(got) != 3 {
 		e.Errorf("%d jobs after the spec changed, expected 3", len(got))
+	}
+}
+
+// The end of a start that nobody seems to wait for may be announced only, and is
+// then seen by whoever looks at the limit, and in time by those who claim.
+func testQuietRelease(e *env) {
+	e.limit("api", "2 in flight")
+	e.insert(times(4, draw("api", 1))...)
+	w := e.worker("w")
+	var fs []store.Finish
+	for _, j := range e.take(w) {
+		f := ending(j, store.OutcomeDone)
+		f.Scarce = false
+		fs = append(fs, f)
+	}
+	got, err := e.Finish(e.ctx, fs)
+	e.must(err)
+	for i, g := range got {
+		if g.Err != nil || g.State != store.Done {
+			e.Errorf("finish %d: %+v", i, g)
+		}
+	}
+	e.clock.Advance(engine.QuietFor + time.Millisecond)
+	if n := len(e.take(w)); n != 2 {
+		e.Errorf("%d jobs were claimed after the limit was free again, expected 2", n)
+	}
+	if n := e.state("api").InFlight(); n != 2 {
+		e.Errorf("%d in flight, expected 2", n)
 	}
 }

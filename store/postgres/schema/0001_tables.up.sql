@@ -57,13 +57,16 @@ CREATE TABLE gate (
 -- Without the gates at which nobody waits: engine.Empty is the largest integer.
 CREATE INDEX gate_opens ON gate (band, opens_at) WHERE opens_at < 9223372036854775807;
 
--- What inserts put into lanes; claims take these rows and bring the lanes up to
--- date. parts: the lane's key, for a lane that is not there any more.
+-- What inserts put into lanes, and of which limits starts have ended; claims take
+-- these rows and bring lanes and limits up to date. parts: the lane's key, for a
+-- lane that is not there any more.
 CREATE TABLE wake (
-  id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  lane  bigint NOT NULL,
-  at    bigint NOT NULL,
-  parts text NOT NULL
+  id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  lane       bigint NOT NULL DEFAULT 0,
+  at         bigint NOT NULL DEFAULT 0,
+  parts      text NOT NULL DEFAULT '',
+  limit_name text NOT NULL DEFAULT '',
+  ended      bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- Jobs that wait (state 1) or run (state 2). past: counters of a job that was
