@@ -87,6 +87,7 @@ func openDB(ctx context.Context, dsn string, o Options) (*db, error) {
 	var listen *pgx.ConnConfig
 	if !o.Pooler {
 		listen = cfg.ConnConfig.Copy()
+		listen.RuntimeParams["application_name"] = listenerName(o.Schema)
 	}
 	d.hub = newHub(d, listen, rand.Int64())
 	if err := d.check(ctx, dsn); err != nil {
@@ -110,7 +111,7 @@ func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
 	if err != nil {
 		return nil, o, err
 	}
-	q := u.Query()
+	q := migrate.Parameters(u)
 	o.Schema = cmp.Or(o.Schema, q.Get("schema"), DefaultSchema)
 	if err := migrate.CheckName(o.Schema); err != nil {
 		return nil, o, fmt.Errorf("%w: %w", migrate.ErrDSN, err)
@@ -124,7 +125,7 @@ func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
 	}
 	q.Del("schema")
 	q.Del("pooler")
-	u.RawQuery = q.Encode()
+	migrate.SetParameters(u, q)
 	cfg, err := pgxpool.ParseConfig(u.String())
 	if err != nil {
 		return nil, o, fmt.Errorf("%w: %v", migrate.ErrDSN, err) // pgx masks the password in the text, and has it in the value

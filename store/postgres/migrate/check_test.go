@@ -47,6 +47,7 @@ func TestRedact(t *testing.T) {
 		"postgres://ann@db.example/jobs":                             "postgres://ann@db.example/jobs",
 		"postgres:///jobs?host=/run/pg&password=s3cret&user=ann":     "postgres:///jobs?host=%2Frun%2Fpg&user=ann",
 		"postgresql://db/jobs?sslpassword=s3cret":                    "postgresql://db/jobs",
+		"postgres://db/jobs?application_name=my%20app+b":             "postgres://db/jobs?application_name=my%20app%2Bb",
 		"postgres://ann:s3%cret@db/jobs":                             "postgres://...",
 		"postgres://ann:s3cret@a:1,b:2/jobs":                         "postgres://ann@a:1,b:2/jobs",
 		"host=db password=s3cret user=ann":                           "host=db user=ann",

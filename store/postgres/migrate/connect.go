@@ -44,7 +44,7 @@ func split(dsn string) (rest, schema string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	q := u.Query()
+	q := Parameters(u)
 	schema = cmp.Or(q.Get("schema"), DefaultSchema)
 	if err := CheckName(schema); err != nil {
 		return "", "", fmt.Errorf("%w: %w", ErrDSN, err)
@@ -54,7 +54,7 @@ func split(dsn string) (rest, schema string, err error) {
 			q.Del(name)
 		}
 	}
-	u.RawQuery = q.Encode()
+	SetParameters(u, q)
 	return u.String(), schema, nil
 }
 
@@ -64,10 +64,10 @@ func withSchema(dsn, schema string) string {
 	if err != nil {
 		return dsn
 	}
-	q := u.Query()
+	q := Parameters(u)
 	if cmp.Or(q.Get("schema"), DefaultSchema) != schema {
 		q.Set("schema", schema)
-		u.RawQuery = q.Encode()
+		SetParameters(u, q)
 	}
 	return u.String()
 }

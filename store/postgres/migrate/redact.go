@@ -42,6 +42,18 @@ func ParseDSN(dsn string) (*url.URL, error) {
 	return u, nil
 }
 
+// Parameters are those of a DSN. In it, as libpq and pgx have it, a + is a +, and not
+// a space as in the addresses of the web.
+func Parameters(u *url.URL) url.Values {
+	q, _ := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // pgx tells of what is wrong
+	return q
+}
+
+// SetParameters writes the parameters into a DSN.
+func SetParameters(u *url.URL, q url.Values) {
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
+}
+
 // Redact is a DSN without passwords, for people and logs. What cannot be read as a
 // DSN may have one anywhere, so nothing of it is shown.
 func Redact(dsn string) string {
@@ -55,13 +67,13 @@ func Redact(dsn string) string {
 	if u.User != nil {
 		u.User = url.User(u.User.Username())
 	}
-	q := u.Query()
+	q := Parameters(u)
 	for name := range q {
 		if strings.Contains(strings.ToLower(name), "password") { // sslpassword, too
 			q.Del(name)
 		}
 	}
-	u.RawQuery = q.Encode()
+	SetParameters(u, q)
 	return u.String()
 }
 
