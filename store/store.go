@@ -164,10 +164,10 @@ type Finish struct {
 	// Scarce says that others may be waiting for a call in flight that it gives back.
 	// Without it a store may take a moment longer to give it to them.
 	Scarce bool
-	Reason  Reason
-	Error   string
-	Result  []byte
-	Detail  []byte // for the event
+	Reason Reason
+	Error  string
+	Result []byte
+	Detail []byte // for the event
 	// Pause is how long the API asked to wait; the throttle budget leaves it out.
 	Pause time.Duration
 	// Observations are applied to their limits in the same commit.
