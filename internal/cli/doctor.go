@@ -15,11 +15,13 @@ import (
 const doctorLong = `Look whether all is well with a database, and say what to do where it is not: its
 schema, whether the file fits together, its log, room on the disk, the clock,
 processes, leases, what sweeps found, limits and queues that people paused, jobs
-that nobody can run, and dead letters.
+that nobody can run, and dead letters. Of a PostgreSQL server: its clock, the oldest
+open transaction, which keeps dead rows from being cleaned, dead rows of the tables
+that claims walk, and whether processes are notified of new jobs.
 
 Each check is ok, a note (worth knowing), or a problem. It changes nothing, but for
-bringing an older schema up to date as every command does. SQLite reads the whole
-file for its check; --fast leaves that out.
+bringing the older schema of a file up to date as every command does. SQLite reads
+the whole file for its check; --fast leaves that out.
 
 Exit code: 0 no problem, 1 a problem, 2 bad usage or no such database, 3 the
 database cannot be read.`
@@ -101,7 +103,7 @@ func (d *doctor) examine() (err error) {
 		return err
 	}
 	for _, check := range []func() error{
-		d.file, d.clock, d.processes, d.leases, d.sweeps, d.limits, d.pausedQueues, d.unserved, d.deadLetters,
+		d.file, d.server, d.clock, d.processes, d.leases, d.sweeps, d.limits, d.pausedQueues, d.unserved, d.deadLetters,
 	} {
 		if err := check(); err != nil {
 			return err

@@ -20,7 +20,7 @@ what no job needs any more: lines, gates and bands that were left empty, and the
 state of keyed limits that are as good as new.
 
 It works in small steps beside everything else, and can be interrupted and
-repeated. The file keeps its size: the room is used again.
+repeated. The file, or the server's tables, keep their size: the room is used again.
 
 A run does not know calls again that were pruned: the same command of penstock run
 makes them anew. Prune what is older than any file that may be run again.`
@@ -70,7 +70,7 @@ type pruneReport struct {
 	Gates       int          `json:"gates"`
 	Bands       int          `json:"bands"`
 	LimitStates int          `json:"limit_states"`
-	Unused      int64        `json:"unused_bytes"` // in the file, after it
+	Unused      *int64       `json:"unused_bytes"` // in the file, after it; null on a server
 	Elapsed     show.Seconds `json:"elapsed_seconds"`
 	Interrupted bool         `json:"interrupted"`
 }
@@ -89,7 +89,7 @@ func (p *pruning) run(cmd *cobra.Command, st store.Store, now int64, json bool) 
 	p.report.Elapsed = show.Seconds(time.Since(begun))
 	if s, ok := st.(*sqlite.Store); ok {
 		if info, err := s.FileInfo(cmd.Context()); err == nil {
-			p.report.Unused = info.Unused
+			p.report.Unused = &info.Unused
 		}
 	}
 	if err := p.print(cmd, json); err != nil {
@@ -133,8 +133,12 @@ func (p *pruning) print(cmd *cobra.Command, json bool) error {
 		return show.NewLines(cmd.OutOrStdout()).Print(p.report)
 	}
 	r := &p.report
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "removed %s; %s, %s, %s and %s; %s of the file are free for use\n",
+	room := "\n"
+	if r.Unused != nil {
+		room = "; " + show.Bytes(*r.Unused) + " of the file are free for use\n"
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "removed %s; %s, %s, %s and %s%s",
 		show.Count(r.Jobs, "job"), show.Count(int64(r.Lanes), "line"), show.Count(int64(r.Gates), "gate"), show.Count(int64(r.Bands), "band"),
-		show.Count(int64(r.LimitStates), "limit state"), show.Bytes(r.Unused))
+		show.Count(int64(r.LimitStates), "limit state"), room)
 	return err
 }
