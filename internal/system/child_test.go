@@ -142,13 +142,14 @@ func (o orders) open(ctx context.Context) (st store.Store, err error) {
 	return st, err
 }
 
-// ended says what became of a start: whether the store took its outcome.
+// ended says what became of a start: whether the store took its outcome, the job,
+// which start of it, and the outcome.
 func ended(e *penstock.End) {
 	verb := "refused"
 	if e.Recorded {
 		verb = "recorded"
 	}
-	fmt.Println(verb, e.Job.ID, e.Outcome)
+	fmt.Println(verb, e.Job.ID, e.Job.Starts, e.Outcome)
 }
 
 // Headers of a call: what the worker knew when its handler began.
