@@ -274,6 +274,7 @@ func TestA4_AnothersSuccessIsNotOurs(t *testing.T) {
 			}
 		}})
 		pass(time.Second)
+		silent.set(func(f *faulty) { f.claim = func(bool) error { return errStore } }) // else a might get its own job again
 		working(t, b, penstock.WorkOptions{})
 		pass(time.Minute)
 		wantState(t, b, id, store.Done, "")

@@ -52,7 +52,7 @@ func decide(v verdictOn) verdict {
 		return neverBegan(v)
 	}
 	if v.err == nil {
-		return verdict{Finish: store.Finish{Outcome: store.OutcomeDone, Observations: v.passed()}}
+		return verdict{Finish: store.Finish{Outcome: store.OutcomeDone, Passed: v.now}}
 	}
 	text := cleanText(v.err.Error())
 	if errors.Is(v.cause, ErrCancelled) {
@@ -74,7 +74,7 @@ func decide(v verdictOn) verdict {
 	case errors.As(err, &limited):
 		return throttled(v, limited, text)
 	case errors.As(err, &snooze):
-		return verdict{Finish: store.Finish{Outcome: store.OutcomeSnoozed, At: later(v.now, snooze.Wait), Error: text, Observations: v.passed()}}
+		return verdict{Finish: store.Finish{Outcome: store.OutcomeSnoozed, At: later(v.now, snooze.Wait), Error: text, Passed: v.now}}
 	case errors.Is(v.cause, ErrStopped), errors.Is(v.cause, ErrLeaseLost):
 		// We broke it off: that says nothing about the job.
 		return verdict{Finish: store.Finish{Outcome: store.OutcomeSnoozed, At: v.now, Error: cleanText(v.cause.Error() + ": " + v.err.Error())}}
@@ -174,19 +174,6 @@ func (v verdictOn) refusing(named string) (name string, slot int64) {
 		}
 	}
 	return first, slotOf(first)
-}
-
-// passed are the observations of a call that was let through: they let guards
-// shrink and end a limit's run of back-offs.
-func (v verdictOn) passed() []store.Observed {
-	var all []store.Observed
-	for _, ch := range v.job.Charges {
-		if sp, ok := v.spec(ch.Limit); ok && (sp.HasRate() || sp.InFlight == 0) {
-			all = append(all, store.Observed{Limit: ch.Limit, Observation: limit.Observation{
-				At: v.now, Slot: ch.Slot, Latency: time.Duration(v.now-v.began) * time.Microsecond}})
-		}
-	}
-	return all
 }
 
 // classified asks the kind about errors that do not say themselves what is to

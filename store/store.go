@@ -170,6 +170,9 @@ type Finish struct {
 	Detail []byte // for the event
 	// Pause is how long the API asked to wait; the throttle budget leaves it out.
 	Pause time.Duration
+	// Passed is when the call was seen to be let through by the limits that it was
+	// charged by, 0 if it was not: it ends their runs of back-offs and lets guards shrink.
+	Passed int64
 	// Observations are applied to their limits in the same commit.
 	Observations []Observed
 }

@@ -34,7 +34,7 @@ func shiftClaimed(c *store.Claimed, d int64) {
 }
 
 func shiftFinish(f store.Finish, d int64) store.Finish {
-	f.At, f.Started = there(f.At, d), there(f.Started, d)
+	f.At, f.Started, f.Passed = there(f.At, d), there(f.Started, d), there(f.Passed, d)
 	obs := make([]store.Observed, len(f.Observations))
 	for i, o := range f.Observations {
 		o.At, o.Slot, o.RetryAt = there(o.At, d), there(o.Slot, d), there(o.RetryAt, d)

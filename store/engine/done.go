@@ -2,16 +2,20 @@ package engine
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/penstockhq/penstock/dispatch"
+	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store"
 )
 
 // Most starts end well and leave nothing to remember. They are ended without
 // reading their jobs, and where transactions overlap, beside others.
 
-// DoneLease is a start that ended well.
-type DoneLease struct{ ID, Token int64 }
+// DoneLease is a start that ended well, and when its call was seen to be let
+// through, if it was.
+type DoneLease struct{ ID, Token, PassedAt int64 }
 
 // DoneJob is a job that EndDone ended.
 type DoneJob struct {
@@ -72,14 +76,14 @@ func (s *Store) finishBeside(ctx context.Context, fs []store.Finish, out []store
 	}
 	err = s.db.Append(ctx, func(tx Tx) error {
 		clear(out)
-		return endDone(tx, fs, out, 0, func(DoneJob) error { return nil })
+		return endDone(tx, fs, out, 0, nil)
 	})
 	return true, err
 }
 
 // endDone ends those of the starts that ended well and left nothing to remember,
-// says so in out, and calls each with them.
-func endDone(tx Tx, fs []store.Finish, out []store.Finished, now int64, each func(DoneJob) error) error {
+// says so in out, and calls each (if it is not nil) with what they were charged.
+func endDone(tx Tx, fs []store.Finish, out []store.Finished, now int64, each func(charges []dispatch.Charge, passedAt int64)) error {
 	leases := make([]DoneLease, 0, len(fs))
 	where := make(map[int64]int, len(fs))
 	worker := ""
@@ -89,18 +93,60 @@ func endDone(tx Tx, fs []store.Finish, out []store.Finished, now int64, each fun
 			continue
 		}
 		where[f.ID], worker = i, f.Worker
-		leases = append(leases, DoneLease{f.ID, f.Token})
+		leases = append(leases, DoneLease{f.ID, f.Token, f.Passed})
 	}
 	if len(leases) == 0 {
 		return nil
 	}
 	return tx.EndDone(worker, leases, now, func(jobs []DoneJob) error {
 		for _, j := range jobs {
-			out[where[j.ID]] = store.Finished{State: store.Done}
-			if err := each(j); err != nil {
-				return err
+			i := where[j.ID]
+			out[i] = store.Finished{State: store.Done}
+			if each != nil {
+				each(j.Charges, fs[i].Passed)
 			}
 		}
 		return nil
 	})
+}
+
+// tally adds up what ended starts mean for their limits.
+type tally map[string]Wake
+
+func (t tally) add(charges []dispatch.Charge, passedAt int64) {
+	for _, ch := range charges {
+		w := t[ch.Limit]
+		w.Limit = ch.Limit
+		w.Ended++
+		if passedAt != 0 {
+			w.PassedAt, w.Slot = max(w.PassedAt, passedAt), max(w.Slot, ch.Slot)
+		}
+		t[ch.Limit] = w
+	}
+}
+
+// names are the limits', in a fixed order.
+func (t tally) names() []string { return slices.Sorted(maps.Keys(t)) }
+
+// releaseAll gives back the calls in flight of the starts, and lets the limit learn
+// that calls were let through: the last of them tells what all of them do.
+func (e *ender) releaseAll(w Wake) error {
+	for range w.Ended {
+		if err := e.release([]dispatch.Charge{{Limit: w.Limit}}, false); err != nil {
+			return err
+		}
+	}
+	return e.passed(w.Limit, w.PassedAt, w.Slot)
+}
+
+// passed lets a limit learn that a call was let through. One that only caps calls
+// in flight has nothing to learn from it.
+func (e *ender) passed(name string, at, slot int64) error {
+	l, err := e.limits.get(name)
+	if err != nil || at == 0 || !l.Known || !l.Spec.HasRate() && l.Spec.InFlight > 0 {
+		return err
+	}
+	l.State.Observe(l.Spec, limit.Observation{At: at, Slot: slot}, 0)
+	l.changed = true
+	return nil
 }

@@ -69,11 +69,8 @@ func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
 	}
 	e := ender{tx: tx, now: now, limits: newLimits(tx)}
 	out := make([]store.Finished, len(fs))
-	var charges []dispatch.Charge
-	err = endDone(tx, fs, out, now, func(j DoneJob) error {
-		charges = append(charges, j.Charges...)
-		return nil
-	})
+	done := tally{}
+	err = endDone(tx, fs, out, now, done.add)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +85,13 @@ func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.Ahead(finishAhead(fs, rest, jobs, charges)); err != nil {
+	if err := tx.Ahead(finishAhead(fs, rest, jobs, done.names())); err != nil {
 		return nil, err
 	}
-	if err := e.release(charges, false); err != nil {
-		return nil, err
+	for _, name := range done.names() {
+		if err := e.releaseAll(done[name]); err != nil {
+			return nil, err
+		}
 	}
 	seen := make(map[int64]bool, len(fs))
 	for k, i := range rest {
@@ -116,10 +115,8 @@ func finish(tx Tx, fs []store.Finish) ([]store.Finished, error) {
 }
 
 // finishAhead lists what finishing the jobs reads besides them.
-func finishAhead(fs []store.Finish, rest []int, jobs []*Job, charges []dispatch.Charge) (a Ahead) {
-	for _, ch := range charges {
-		a.Limits = append(a.Limits, ch.Limit)
-	}
+func finishAhead(fs []store.Finish, rest []int, jobs []*Job, limits []string) (a Ahead) {
+	a.Limits = limits
 	for k, j := range jobs {
 		if j == nil {
 			continue
@@ -164,6 +161,11 @@ func (e *ender) finish(j *Job, f *store.Finish) error {
 	neverBegan := f.Outcome == store.OutcomeReturned || f.Started == 0 && (f.Outcome == store.OutcomeDead || f.Outcome == store.OutcomeCancelled)
 	if err := e.release(j.Charges, neverBegan); err != nil {
 		return err
+	}
+	for _, ch := range j.Charges {
+		if err := e.passed(ch.Limit, f.Passed, ch.Slot); err != nil {
+			return err
+		}
 	}
 	j.Charges = nil
 	if outcome == store.OutcomeReturned {

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"time"
-
-	"github.com/penstockhq/penstock/dispatch"
 )
 
 // Wake announces that a job due at At was put into a lane, or that starts which
@@ -13,8 +11,10 @@ type Wake struct {
 	Lane Lane // its id and its key: ID, Band without id, Group, Draws
 	At   int64
 
-	Limit string // "" for a lane's
-	Ended int64  // how many starts
+	Limit    string // "" for a lane's
+	Ended    int64  // how many starts
+	PassedAt int64  // when the last of them that was let through was seen to be; 0 if none was
+	Slot     int64  // the latest slot of those
 }
 
 // What Announced asks for besides a lane.
@@ -109,10 +109,8 @@ func takeWakes(tx Tx, now int64) (any, more bool, err error) {
 func releaseEnded(tx Tx, ended []Wake, now int64) error {
 	e := ender{tx: tx, now: now, limits: newLimits(tx)}
 	for _, w := range ended {
-		for range w.Ended {
-			if err := e.release([]dispatch.Charge{{Limit: w.Limit}}, false); err != nil {
-				return err
-			}
+		if err := e.releaseAll(w); err != nil {
+			return err
 		}
 	}
 	return e.limits.save()

@@ -73,12 +73,13 @@ func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, then fu
 	if at == 0 && t.clock != nil {
 		at = t.clock()
 	}
-	ids, tokens := make([]int64, len(leases)), make([]int64, len(leases))
+	n := len(leases)
+	ids, tokens, passed := make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, l := range leases {
-		ids[i], tokens[i] = l.ID, l.Token
+		ids[i], tokens[i], passed[i] = l.ID, l.Token, l.PassedAt
 	}
 	var done []engine.DoneJob
-	s := statement{sql: sqlEndDone, args: []any{ids, tokens, worker, at, t.mode == adding}, each: func(s scan) error {
+	s := statement{sql: sqlEndDone, args: []any{ids, tokens, worker, at, t.mode == adding, passed}, each: func(s scan) error {
 		var j engine.DoneJob
 		var charges string
 		err := s(&j.ID, &charges)
@@ -101,12 +102,14 @@ func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, then fu
 
 // state + 0: so that no partial index of running jobs comes into question. The
 // planner takes one of those while its statistics say that few jobs run.
-const sqlEndDone = `WITH gone AS (DELETE FROM penstock.job j USING unnest($1::bigint[], $2::bigint[]) u (id, token)
+const sqlEndDone = `WITH gone AS (DELETE FROM penstock.job j USING unnest($1::bigint[], $2::bigint[], $6::bigint[]) u (id, token, passed)
 		WHERE j.id = u.id AND j.token = u.token AND j.worker = $3 AND j.state + 0 = 2 AND j.past IS NULL AND NOT j.cancel
-		RETURNING j.id, j.lane, j.at, j.enqueued_at, j.expires_at, j.unique_key, j.run, j.ref, j.starts, j.charges),
+		RETURNING j.id, j.lane, j.at, j.enqueued_at, j.expires_at, j.unique_key, j.run, j.ref, j.starts, j.charges, u.passed),
 	moved AS (INSERT INTO penstock.ended (id, lane, state, at, enqueued_at, expires_at, unique_key, run, ref, starts, cancel, finished_at)
 		SELECT id, lane, 3, at, enqueued_at, expires_at, unique_key, run, ref, starts, false, CASE WHEN $4::bigint = 0 THEN ` + nowOnServer + ` ELSE $4 END FROM gone),
-	told AS (INSERT INTO penstock.wake (limit_name, at, ended) SELECT c.value ->> 0, CASE WHEN $4::bigint = 0 THEN ` + nowOnServer + ` ELSE $4 END, count(*) FROM gone, jsonb_array_elements(gone.charges::jsonb) c (value)
+	told AS (INSERT INTO penstock.wake (limit_name, at, ended, passed_at, slot)
+		SELECT c.value ->> 0, CASE WHEN $4::bigint = 0 THEN ` + nowOnServer + ` ELSE $4 END, count(*), max(gone.passed),
+			coalesce(max((c.value ->> 2)::bigint) FILTER (WHERE gone.passed <> 0), 0) FROM gone, jsonb_array_elements(gone.charges::jsonb) c (value)
 		WHERE $5 AND gone.charges IS NOT NULL GROUP BY 1)
 	SELECT id, CASE WHEN $5 THEN '' ELSE coalesce(charges, '') END FROM gone`
 

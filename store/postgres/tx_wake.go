@@ -49,16 +49,17 @@ func (t *tx) takeWakes(n int) statement {
 	t.kept.wakes = w
 	taken := 0
 	return statement{sql: sqlTakeWakes, args: []any{n}, each: func(s scan) error {
-		var lane, at, ended int64
+		var lane, at int64
+		var end engine.Wake
 		var rows int
-		var text, name string
-		if err := s(&lane, &name, &rows, &at, &text, &ended); err != nil {
+		var text string
+		if err := s(&lane, &end.Limit, &rows, &at, &text, &end.Ended, &end.PassedAt, &end.Slot); err != nil {
 			return err
 		}
 		taken += rows
 		w.more = taken >= n
-		if name != "" {
-			w.list = append(w.list, engine.Wake{Limit: name, Ended: ended})
+		if end.Limit != "" {
+			w.list = append(w.list, end)
 			return nil
 		}
 		var p parts
@@ -75,8 +76,8 @@ func (t *tx) takeWakes(n int) statement {
 	}}
 }
 
-const sqlTakeWakes = `WITH gone AS (DELETE FROM penstock.wake WHERE id = ANY (ARRAY(SELECT id FROM penstock.wake ORDER BY id LIMIT $1)) RETURNING lane, at, parts, limit_name, ended)
-	SELECT lane, limit_name, count(*), min(at), min(parts), sum(ended)::bigint FROM gone GROUP BY lane, limit_name ORDER BY lane, limit_name`
+const sqlTakeWakes = `WITH gone AS (DELETE FROM penstock.wake WHERE id = ANY (ARRAY(SELECT id FROM penstock.wake ORDER BY id LIMIT $1)) RETURNING lane, at, parts, limit_name, ended, passed_at, slot)
+	SELECT lane, limit_name, count(*), min(at), min(parts), sum(ended)::bigint, max(passed_at), max(slot) FROM gone GROUP BY lane, limit_name ORDER BY lane, limit_name`
 
 func (t *tx) Announced(lane int64) (bool, error) {
 	if there, ok := take(&t.kept.announced); lane == engine.AnyLane && ok {

@@ -10,6 +10,7 @@ import (
 )
 
 var permitTests = []test{
+	{"Permits/LimitsLearnOfSuccess", testPermitsPassed},
 	{"Permits/QuietRelease", testQuietRelease},
 	{"Permits/Rate", testPermitsRate},
 	{"Permits/TwoLimitsAllOrNone", testPermitsAllOrNone},
@@ -282,5 +283,37 @@ func testQuietRelease(e *env) {
 	}
 	if n := e.state("api").InFlight(); n != 2 {
 		e.Errorf("%d in flight, expected 2", n)
+	}
+}
+
+// Limits with rates learn that calls were let through, however the start ended and
+// by whichever way it is stored.
+func testPermitsPassed(e *env) {
+	w := e.worker("w")
+	for i, change := range []func(*store.Finish){
+		func(f *store.Finish) {},
+		func(f *store.Finish) { f.Scarce = false },
+		func(f *store.Finish) { f.Result = []byte("1") },
+		func(f *store.Finish) { f.Outcome, f.At = store.OutcomeSnoozed, limit.Never/2 },
+	} {
+		name := fmt.Sprint("api", i)
+		e.limit(name, "10/s")
+		e.limit(name+"/cap", "2 in flight")
+		e.one(draw(name, 1), draw(name+"/cap", 1))
+		jobs := e.take(w)
+		e.clock.Advance(time.Second)
+		f := ending(jobs[0], store.OutcomeDone)
+		f.Passed = e.clock.Now()
+		change(&f)
+		e.finish(f)
+		if at := e.state(name).LastSuccess(); at != f.Passed {
+			e.Errorf("%s: the last success was at %d, expected %d", name, at, f.Passed)
+		}
+		if at := e.state(name + "/cap").LastSuccess(); at != 0 {
+			e.Errorf("%s: a mere cap learned", name)
+		}
+		if n := e.state(name).InFlight(); n != 0 {
+			e.Errorf("%s: %d in flight", name, n)
+		}
 	}
 }

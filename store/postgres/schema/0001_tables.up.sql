@@ -66,7 +66,9 @@ CREATE TABLE wake (
   at         bigint NOT NULL DEFAULT 0,
   parts      text NOT NULL DEFAULT '',
   limit_name text NOT NULL DEFAULT '',
-  ended      bigint NOT NULL DEFAULT 0
+  ended      bigint NOT NULL DEFAULT 0,
+  passed_at  bigint NOT NULL DEFAULT 0,
+  slot       bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- Jobs that wait (state 1) or run (state 2). past: counters of a job that was
