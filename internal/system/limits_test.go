@@ -43,12 +43,22 @@ func oneLimit(t *testing.T, on technology) {
 	stopAll(ws[4:])
 
 	v.judge(t, v.calls("api"), n, window)
-	// The changes made no dip either: with one process left at any time, no
-	// window went by without a call.
-	for i := 1; i < len(calls); i++ {
-		if d := calls[i].At - calls[i-1].At; d > window {
-			t.Errorf("no call for %v after call %d", d, i)
+	// The changes made no dip either: wherever a window starts, calls flow in it. How
+	// many depends on the machine, too.
+	fewest := n
+	for i, first := range calls {
+		if calls[len(calls)-1].At-first.At < window {
+			break
 		}
+		in := 0
+		for in < len(calls)-i-1 && calls[i+1+in].At-first.At <= window {
+			in++
+		}
+		fewest = min(fewest, in)
+	}
+	t.Logf("the emptiest window has %d calls", fewest)
+	if fewest < n/4 {
+		t.Errorf("only %d calls in %v, while %d are allowed and hundreds of jobs wait", fewest, window, n)
 	}
 }
 
