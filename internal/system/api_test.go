@@ -28,7 +28,7 @@ type vendor struct {
 	mu      sync.Mutex
 	sent    map[string]time.Time // by key: when the handler began
 	late    map[string]time.Duration
-	by      map[string]int           // pid by key
+	by      map[string][]int         // pids by key
 	gates   map[string]chan struct{} // by path: answers wait until it is closed
 	arrived chan struct{}            // closed and renewed when a call has arrived
 }
@@ -36,7 +36,7 @@ type vendor struct {
 // newVendor serves APIs alike at the paths.
 func newVendor(t *testing.T, c apisim.Config, paths ...string) *vendor {
 	t.Helper()
-	v := &vendor{apis: map[string]*apisim.API{}, sent: map[string]time.Time{}, late: map[string]time.Duration{}, by: map[string]int{}, gates: map[string]chan struct{}{}, arrived: make(chan struct{})}
+	v := &vendor{apis: map[string]*apisim.API{}, sent: map[string]time.Time{}, late: map[string]time.Duration{}, by: map[string][]int{}, gates: map[string]chan struct{}{}, arrived: make(chan struct{})}
 	// An API reads the clock while it counts a call, and its log can be read when
 	// it has done so.
 	c.Now = func() time.Time { v.tell(); return time.Now() }
@@ -74,7 +74,11 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if slot, err := strconv.ParseInt(r.Header.Get(slotHeader), 10, 64); err == nil && slot > 0 {
 			v.late[key] = time.Duration(us-slot) * time.Microsecond
 		}
-		v.by[key], _ = strconv.Atoi(r.Header.Get(pidHeader))
+		v.mu.Unlock()
+	}
+	if pid, err := strconv.Atoi(r.Header.Get(pidHeader)); err == nil {
+		v.mu.Lock()
+		v.by[key] = append(v.by[key], pid)
 		v.mu.Unlock()
 	}
 	api.ServeHTTP(w, r)
@@ -108,11 +112,16 @@ func (v *vendor) open() {
 	clear(v.gates)
 }
 
-// of selects the calls that a worker process made.
+// of selects the calls that a worker process made, as far as their keys tell.
 func (v *vendor) of(calls []apisim.Call, w *worker) []apisim.Call {
+	return v.from(calls, w.cmd.Process.Pid)
+}
+
+// from is of, for a process that says it is that one.
+func (v *vendor) from(calls []apisim.Call, pid int) []apisim.Call {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(calls), func(c apisim.Call) bool { return v.by[c.Key] != w.cmd.Process.Pid })
+	return slices.DeleteFunc(slices.Clone(calls), func(c apisim.Call) bool { return !slices.Contains(v.by[c.Key], pid) })
 }
 
 // tell wakes those who await calls.

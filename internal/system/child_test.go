@@ -76,7 +76,11 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if commandDir != "" {
+		_ = os.RemoveAll(commandDir)
+	}
+	os.Exit(code)
 }
 
 // obey is the main function of a worker process.

@@ -30,15 +30,21 @@ func start(t *testing.T, o orders, hear func(line string)) *worker {
 	return w
 }
 
-// launch starts a worker process, which ends with the test at the latest. What
-// it says beyond "ready" goes to hear, if that is given, from one goroutine.
+// launch starts a worker process. What it says beyond "ready" goes to hear, if that
+// is given, from one goroutine.
 func launch(t *testing.T, o orders, hear func(line string)) (*worker, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{t: t, cmd: exec.Command(os.Args[0]), ready: make(chan struct{}), gone: make(chan struct{})}
-	w.cmd.Env = append(os.Environ(), ordersEnv+"="+string(text))
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ordersEnv+"="+string(text))
+	return follow(t, cmd, hear)
+}
+
+// follow starts a process, which ends with the test at the latest.
+func follow(t *testing.T, cmd *exec.Cmd, hear func(line string)) (*worker, error) {
+	w := &worker{t: t, cmd: cmd, ready: make(chan struct{}), gone: make(chan struct{})}
 	w.cmd.Stderr = os.Stderr
 	if _, err := w.cmd.StdinPipe(); err != nil {
 		return nil, err
