@@ -95,6 +95,9 @@ func (s *Store) retireLanes(ctx context.Context, turn int64) error {
 			if err != nil {
 				return err
 			}
+			if err := tx.Ahead(retireAhead(lanes)); err != nil {
+				return err
+			}
 			for _, l := range lanes {
 				next = l.ID
 				if err := retire(tx, l); err != nil {
@@ -110,6 +113,16 @@ func (s *Store) retireLanes(ctx context.Context, turn int64) error {
 		after = next
 	}
 	return nil
+}
+
+// retireAhead lists what marking the lanes reads.
+func retireAhead(lanes []Lane) (a Ahead) {
+	for _, l := range lanes {
+		if l.State == LaneReady {
+			a.FirstDue = append(a.FirstDue, l.ID)
+		}
+	}
+	return a
 }
 
 // retire marks a lane if nothing waits in it. That of a lane that a claim left at

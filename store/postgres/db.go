@@ -196,7 +196,7 @@ func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err err
 	defer func() {
 		if t.now != 0 && errors.Is(err, store.ErrBusy) { // it had begun, so what it did not get is a row
 			err = fmt.Errorf("%w: %w", errTaken, err)
-		} else if s.cutBefore(err) {
+		} else if ctx.Err() == nil && s.cutBefore(err) {
 			err = fmt.Errorf("%w: %w", errConflict, err)
 		}
 		s.end(err)

@@ -166,7 +166,7 @@ func (t *tx) EndedBefore(states []store.State, before int64, n int) (ids []int64
 		}
 	}
 	if slices.Contains(states, store.Dead) && len(ids) < n {
-		dead, err := t.listIDs(`SELECT id FROM penstock.ended WHERE state = 4 AND finished_at < $1 ORDER BY id LIMIT $2`, before, n-len(ids))
+		dead, err := t.listIDs(`SELECT id FROM penstock.ended WHERE state = 4 AND finished_at < $1 ORDER BY finished_at LIMIT $2`, before, n-len(ids))
 		if err != nil {
 			return nil, err
 		}

@@ -43,7 +43,8 @@ const (
 	asleep (id) AS (
 		(SELECT band FROM penstock.lane WHERE state = 2 ORDER BY band LIMIT 1) UNION ALL
 		SELECT (SELECT l.band FROM penstock.lane l WHERE l.band > asleep.id AND l.state = 2 ORDER BY l.band LIMIT 1) FROM asleep WHERE asleep.id IS NOT NULL)
-	SELECT ` + bandColumns + ` FROM penstock.band b WHERE b.id IN (SELECT id FROM gated UNION SELECT id FROM asleep) AND b.load = ''
+	SELECT ` + bandColumns + ` FROM (SELECT id FROM gated UNION SELECT id FROM asleep) v
+	CROSS JOIN LATERAL (SELECT * FROM penstock.band n WHERE n.id = v.id OFFSET 0) b WHERE b.load = ''
 	AND ($1::text[] IS NULL OR b.kind = ANY ($1)) AND ($2 = '' OR b.run = $2) AND ($3::text[] IS NULL OR b.queue = ANY ($3))
 	AND NOT EXISTS (SELECT 1 FROM penstock.queue q WHERE q.name = b.queue) ORDER BY b.id`
 )

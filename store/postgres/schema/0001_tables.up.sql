@@ -127,6 +127,7 @@ CREATE TABLE ended (
   result      bytea
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.2);
 CREATE INDEX ended_dead ON ended (id) WHERE state = 4;
+CREATE INDEX ended_dead_prune ON ended (finished_at) WHERE state = 4;
 CREATE INDEX ended_prune ON ended (finished_at) WHERE state <> 4;
 CREATE INDEX ended_run ON ended (run, id, state) WHERE run IS NOT NULL;
 
