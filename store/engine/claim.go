@@ -92,8 +92,10 @@ type claim struct {
 	lanes   map[int64]Lane
 	gates   map[gateKey]*Gate
 	heads   map[int64]*Job
-	most    int  // lanes to look at
-	cut     bool // the picture left something out
+	first   map[int64][]dispatch.Head // by lane: its heads
+	taken   map[int64]int             // by lane: how many of them the plan took
+	most    int                       // lanes to look at
+	cut     bool                      // the picture left something out
 	res     store.ClaimResult
 }
 
@@ -241,6 +243,7 @@ func (c *claim) bandIDs() []int64 {
 // see reads a bounded picture: open gates, their lanes, limits, first jobs.
 func (c *claim) see() error {
 	c.limits, c.lanes, c.gates, c.heads = newLimits(c.tx), map[int64]Lane{}, map[gateKey]*Gate{}, map[int64]*Job{}
+	c.first = map[int64][]dispatch.Head{}
 	c.picture = dispatch.Picture{Now: c.now, Lead: c.r.Lead, Horizon: c.r.Horizon, Places: c.r.Places, Prefetch: c.r.Prefetch,
 		QueueMax: map[string]int{}, Limits: map[string]*dispatch.Limit{}}
 	places := map[string]int{}
@@ -367,6 +370,7 @@ func (c *claim) seeHeads() error {
 		}
 		l.More = len(jobs) == n
 		l.Heads = make([]dispatch.Head, len(jobs))
+		c.first[l.ID] = l.Heads
 		for i, j := range jobs {
 			c.heads[j.ID] = j
 			l.Heads[i] = dispatch.Head{ID: j.ID, At: j.At, ExpiresAt: j.ExpiresAt}

@@ -46,6 +46,7 @@ func (c *claim) commit(plan *dispatch.Plan) (err error) {
 // commitGates writes the lanes and gates the plan moved. Gates come last,
 // because a lane that changes may open one again.
 func (c *claim) commitGates(plan *dispatch.Plan) error {
+	c.taken = taken(c.heads, plan)
 	notify := false
 	was := make(map[gateKey]Gate, len(plan.Gates))
 	for _, g := range plan.Gates {
@@ -63,6 +64,9 @@ func (c *claim) commitGates(plan *dispatch.Plan) error {
 			return err
 		}
 		l.Gate, l.VTime = ch.Gate, g.VClock+ch.Lag
+		if at, id, moved := c.floor(l.ID); moved {
+			l.FloorAt, l.FloorID = at, id
+		}
 		if ch.Moved {
 			g.OpensAt = min(g.OpensAt, ch.OpensAt)
 		}
@@ -96,6 +100,33 @@ func (c *claim) commitGates(plan *dispatch.Plan) error {
 		return c.tx.Notify()
 	}
 	return nil
+}
+
+// taken counts by lane the first jobs that the plan took from it.
+func taken(heads map[int64]*Job, plan *dispatch.Plan) map[int64]int {
+	n := make(map[int64]int)
+	for _, g := range plan.Grants {
+		n[g.Lane]++
+	}
+	for _, id := range plan.Expired {
+		n[heads[id].Lane]++
+	}
+	return n
+}
+
+// floor is the lane's first job that the plan left, or what comes behind the last
+// one that it took; moved is false if it took none.
+func (c *claim) floor(lane int64) (at, id int64, moved bool) {
+	n := c.taken[lane]
+	if n == 0 {
+		return 0, 0, false
+	}
+	heads := c.first[lane]
+	if n < len(heads) {
+		return heads[n].At, heads[n].ID, true
+	}
+	last := heads[len(heads)-1]
+	return last.At, last.ID + 1, true
 }
 
 // commitAhead lets the store fetch what moving the lanes reads.

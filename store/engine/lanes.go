@@ -5,8 +5,15 @@ import "github.com/penstockhq/penstock/limit"
 // enter makes a lane servable after a job due at the instant was put in it. A
 // ready lane needs nothing: whoever serves it finds the job.
 func enter(tx Tx, l *Lane, at, now int64) error {
+	lower := at < l.FloorAt || at == l.FloorAt && l.FloorID > 0 // its id may be any
+	if lower {
+		l.FloorAt, l.FloorID = at, 0
+	}
 	switch {
 	case l.State == LaneReady, l.State == LaneSleeping && at >= l.NextAt:
+		if lower {
+			return tx.SaveLane(*l)
+		}
 		return nil
 	case at <= now:
 		return wake(tx, l, now)

@@ -90,6 +90,10 @@ type Lane struct {
 	NextAt int64 // sleeping: when it wakes
 	Gate   string
 	VTime  int64
+	// No waiting job of the lane comes before this one in the order of (At, ID). Where
+	// rows that are gone are slow to go, readers need not walk over them. A store may
+	// forget it: 0 is always true.
+	FloorAt, FloorID int64
 }
 
 // Gate is a gate's row: keyed by band and limit.
@@ -203,7 +207,7 @@ type Tx interface {
 	FindLane(key store.LaneKey) (Lane, error)
 	// Lanes returns the lanes by id; the result has the order of ids.
 	Lanes(ids []int64) ([]Lane, error)
-	// SaveLane writes State, NextAt, Gate and VTime.
+	// SaveLane writes State, NextAt, Gate, VTime and, if the store keeps it, the floor.
 	SaveLane(l Lane) error
 	// SleepingLanes returns sleeping lanes with NextAt <= at, earliest first, up to n.
 	SleepingLanes(at int64, n int) ([]Lane, error)

@@ -76,7 +76,8 @@ func (t *tx) aheadOfPicture(a engine.Ahead) (q []statement) {
 		for _, id := range a.FirstDue {
 			put(&t.kept.firstDue, id, maybe[int64]{})
 		}
-		q = append(q, statement{sql: sqlFirstDues, args: []any{a.FirstDue}, each: func(s scan) error {
+		ats, ids := t.floors(a.FirstDue)
+		q = append(q, statement{sql: sqlFirstDues, args: []any{a.FirstDue, ats, ids}, each: func(s scan) error {
 			var lane, at int64
 			err := s(&lane, &at)
 			t.kept.firstDue[lane] = maybe[int64]{at, true}

@@ -240,7 +240,8 @@ func (t *tx) headsAhead(a engine.Ahead) (q []statement) {
 		for _, h := range asks {
 			put(&t.kept.heads, h.Lane, part[*engine.Job]{})
 		}
-		q = append(q, statement{sql: sqlHeadsOf, args: []any{lanes, ns, a.HeadsAt, most}, each: func(s scan) error {
+		ats, ids := t.floors(lanes)
+		q = append(q, statement{sql: sqlHeadsOf, args: []any{lanes, ns, a.HeadsAt, most, ats, ids}, each: func(s scan) error {
 			j, err := readWaiting(s)
 			if err != nil {
 				return err
@@ -290,8 +291,8 @@ func (t *tx) headsAreWhole(a engine.Ahead) {
 	}
 }
 
-const sqlHeadsOf = `SELECT ` + waitingColumns + ` FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY e (lane, n, ord)
-	CROSS JOIN LATERAL (SELECT * FROM penstock.job d WHERE d.lane = e.lane AND d.state = 1 AND d.at <= $3 ORDER BY d.at, d.id LIMIT e.n) j
+const sqlHeadsOf = `SELECT ` + waitingColumns + ` FROM unnest($1::bigint[], $2::int[], $5::bigint[], $6::bigint[]) WITH ORDINALITY e (lane, n, floor_at, floor_id, ord)
+	CROSS JOIN LATERAL (SELECT * FROM penstock.job d WHERE d.lane = e.lane AND d.state = 1 AND d.at <= $3 AND (d.at, d.id) >= (e.floor_at, e.floor_id) ORDER BY d.at, d.id LIMIT e.n) j
 	ORDER BY e.ord, j.at, j.id LIMIT $4`
 
 func (t *tx) DropJobs(ids []int64) error {

@@ -12,7 +12,7 @@ import (
 // A lane is read together with its band.
 const (
 	bandColumns = `b.id, b.queue, b.kind, b.priority, b.run, b.load, b.suspect`
-	laneColumns = `l.id, l.grp, l.draws, l.state, l.next_at, l.gate, l.vtime, ` + bandColumns
+	laneColumns = `l.id, l.grp, l.draws, l.state, l.next_at, l.gate, l.vtime, l.floor_at, l.floor_id, ` + bandColumns
 	sqlLanesOf  = `SELECT ` + laneColumns + ` FROM penstock.lane l JOIN penstock.band b ON b.id = l.band`
 )
 
@@ -20,7 +20,7 @@ func readLane(s scan) (l engine.Lane, err error) {
 	var draws string
 	var state int16
 	b := &l.Band
-	if err := s(&l.ID, &l.Group, &draws, &state, &l.NextAt, &l.Gate, &l.VTime,
+	if err := s(&l.ID, &l.Group, &draws, &state, &l.NextAt, &l.Gate, &l.VTime, &l.FloorAt, &l.FloorID,
 		&b.ID, &b.Queue, &b.Kind, &b.Priority, &b.Run, &b.Load, &b.Suspect); err != nil {
 		return l, err
 	}
@@ -200,12 +200,14 @@ func (t *tx) flushLanes(lanes []engine.Lane) {
 	n := len(lanes)
 	ids, states, next := make([]int64, n), make([]int16, n), make([]int64, n)
 	gates, vtimes := make([]string, n), make([]int64, n)
+	floorAts, floorIDs := make([]int64, n), make([]int64, n)
 	for i, l := range lanes {
 		ids[i], states[i], next[i], gates[i], vtimes[i] = l.ID, int16(l.State), l.NextAt, l.Gate, l.VTime
+		floorAts[i], floorIDs[i] = l.FloorAt, l.FloorID
 	}
-	_ = t.write(`UPDATE penstock.lane l SET state = u.state, next_at = u.next_at, gate = u.gate, vtime = u.vtime
-		FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::text[], $5::bigint[]) u (id, state, next_at, gate, vtime)
-		WHERE l.id = u.id`, ids, states, next, gates, vtimes)
+	_ = t.write(`UPDATE penstock.lane l SET state = u.state, next_at = u.next_at, gate = u.gate, vtime = u.vtime, floor_at = u.floor_at, floor_id = u.floor_id
+		FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[]) u (id, state, next_at, gate, vtime, floor_at, floor_id)
+		WHERE l.id = u.id`, ids, states, next, gates, vtimes, floorAts, floorIDs)
 }
 
 func (t *tx) SleepingLanes(at int64, n int) ([]engine.Lane, error) {
@@ -308,6 +310,8 @@ func (t *tx) BandLanes(band, after int64, n int) ([]engine.Lane, error) {
 	return t.listLanes(sqlLanesOf+` WHERE l.band = $1 AND l.id > $2 ORDER BY l.id LIMIT $3`, band, after, n)
 }
 
+// FirstDue does not rely on the lane's floor: who checks a lane asks here. A claim
+// reads ahead, and does.
 func (t *tx) FirstDue(lane int64) (at int64, found bool, err error) {
 	if m, ok := pick(t.kept.firstDue, lane); ok {
 		return m.row, m.found, nil
@@ -317,8 +321,18 @@ func (t *tx) FirstDue(lane int64) (at int64, found bool, err error) {
 	return at, found, err
 }
 
-const sqlFirstDues = `SELECT e.lane, j.at FROM unnest($1::bigint[]) e (lane) CROSS JOIN LATERAL
-	(SELECT f.at FROM penstock.job f WHERE f.lane = e.lane AND f.state = 1 ORDER BY f.at, f.id LIMIT 1) j`
+const sqlFirstDues = `SELECT e.lane, j.at FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) e (lane, floor_at, floor_id) CROSS JOIN LATERAL
+	(SELECT f.at FROM penstock.job f WHERE f.lane = e.lane AND f.state = 1 AND (f.at, f.id) >= (e.floor_at, e.floor_id) ORDER BY f.at, f.id LIMIT 1) j`
+
+// floors are those of the lanes, as far as they were read.
+func (t *tx) floors(lanes []int64) (ats, ids []int64) {
+	ats, ids = make([]int64, len(lanes)), make([]int64, len(lanes))
+	for i, id := range lanes {
+		l := t.kept.lanes[id]
+		ats[i], ids[i] = l.FloorAt, l.FloorID
+	}
+	return ats, ids
+}
 
 func (t *tx) CountAhead(lane, at, id int64) (n int64, err error) {
 	_, err = t.one(`SELECT count(*) FROM penstock.job WHERE lane = $1 AND state = 1 AND (at, id) < ($2, $3)`,

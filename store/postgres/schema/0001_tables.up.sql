@@ -30,6 +30,8 @@ CREATE INDEX band_staged ON band (load) WHERE load <> '';
 -- state: 0 empty, 1 ready at its gate, 2 sleeping until next_at, 3 empty and to be
 -- removed unless a job refers to it.
 -- draws: JSON, [["limit",cost],...], in the order of the jobs' draws.
+-- floor: no waiting job of the lane comes before it in the order of (at, id), so
+-- that nobody walks over rows that left but that an old snapshot still sees.
 CREATE TABLE lane (
   id      bigint PRIMARY KEY,
   key     bigint NOT NULL,
@@ -39,7 +41,9 @@ CREATE TABLE lane (
   state   smallint NOT NULL,
   next_at bigint NOT NULL,
   gate    text NOT NULL,
-  vtime   bigint NOT NULL
+  vtime   bigint NOT NULL,
+  floor_at bigint NOT NULL DEFAULT 0,
+  floor_id bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX lane_key ON lane (key);
 CREATE INDEX lane_band ON lane (band, id);
