@@ -22,7 +22,7 @@ import (
 )
 
 const enqueueLong = `Put one HTTP call into the database, for "penstock work" or any other process that
-works on it, and print its id. The database is made if it is not there.
+works on it, and print its id. A database file is made if it is not there.
 
 The call draws on the limits that --limit names, and on the limit of its host, named
 as the host ("api.example.com", "127.0.0.1:8080"), which is declared without any

@@ -21,12 +21,12 @@ back when it has ended. It stands in the same line as jobs do. Several limits ar
 granted together, or none is charged.
 
 --limit NAME draws on a limit that is declared; --limit NAME=SPEC declares it, too, and
-makes the database if it is not there. --limit 'NAME/*=SPEC' declares a limit for each key
+makes the database file if it is not there. --limit 'NAME/*=SPEC' declares a limit for each key
 after the slash, and draws on none.
 
 Signals go to the command; INT and QUIT typed at its terminal reach it by themselves.
-If penstock itself is killed, the permits come back at once, and on Linux the
-command is killed with it.
+If penstock itself is killed, the permits come back at once, with PostgreSQL when its
+lease is over, in some 20 s, and on Linux the command is killed with it.
 
 Exit code: that of the command; 128 and the number of the signal that ended it; 126
 or 127 if it cannot be started; 1 if --wait is over or the permit was lost or
