@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/penstockhq/penstock/apisim"
 	"github.com/penstockhq/penstock/internal/pgtest"
 	"github.com/penstockhq/penstock/store/postgres"
+	"github.com/penstockhq/penstock/store/postgres/migrate"
 )
 
 // migrated is a fresh database on a server, with its tables.
@@ -167,15 +166,22 @@ func TestAServerThatCannotBeUsedIsSaid(t *testing.T) {
 	}
 }
 
-// sqlOn is a connection to the server, to meddle.
-func sqlOn(t *testing.T, dsn string) *pgx.Conn {
+// counting is a connection to the server, to meddle: it runs a query and returns its
+// number.
+func counting(t *testing.T, dsn string) func(sql string) int {
 	t.Helper()
-	c, err := pgx.Connect(t.Context(), dsn)
+	c, _, err := migrate.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
+	return func(sql string) (n int) {
+		t.Helper()
+		if err := c.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
 }
 
 // Only one process of all machines loads calls of a run at a time.
@@ -213,15 +219,10 @@ func TestALoadThatIsNotAloneAnyMoreIsNotCommitted(t *testing.T) {
 	if _, err := io.WriteString(feed, lines[0]+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	meddler := sqlOn(t, dsn)
+	count := counting(t, dsn)
 	until(t, "the name is held, and taken away", func() bool {
-		n := 0
-		err := meddler.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_locks
-			WHERE locktype = 'advisory' AND pid IN (SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database())`).Scan(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n > 0
+		return count(`SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory'
+			AND pid IN (SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database())`) > 0
 	})
 	if _, err := io.WriteString(feed, lines[1]+"\n"); err != nil {
 		t.Fatal(err)
@@ -260,14 +261,8 @@ func TestRunAndWorkGiveUpAfterAMinuteWithoutADatabase(t *testing.T) {
 		all = append(all, c)
 		a.await(t, 2)
 	}
-	workers := 0
-	meddler := sqlOn(t, dsn)
-	until(t, "both work", func() bool {
-		if err := meddler.QueryRow(t.Context(), `SELECT count(*) FROM penstock.worker`).Scan(&workers); err != nil {
-			t.Fatal(err)
-		}
-		return workers == 2
-	})
+	count := counting(t, dsn)
+	until(t, "both work", func() bool { return count(`SELECT count(*) FROM penstock.worker`) == 2 })
 	gone := time.Now()
 	server.Stop(pgtest.Immediate)
 	a.release()
