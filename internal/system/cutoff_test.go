@@ -84,39 +84,51 @@ func absent(t *testing.T, db, dbOfFirst string, leave, comeBack func(*worker)) {
 	}
 }
 
-// TestStoppedInItsTransaction stops a process for good while its transaction has
-// the lock that all claims and outcomes need. The others hardly notice.
+// TestStoppedInItsTransaction stops a process while its transaction has the lock
+// that all claims need. The others hardly notice.
 func TestStoppedInItsTransaction(t *testing.T) {
 	t.Parallel()
 	const most = 4 * time.Second // two transactions of the process may have to be timed out, on a busy machine
 	v := newVendor(t, apisim.Config{Latency: 10 * time.Millisecond}, "api")
 	db := onPostgres.fresh(t)
-	link := pgtest.Proxy(t, with(db, "application_name=stopped"))
 	o := orders{DB: db, Lease: shortLease, URL: v.URL, Concurrency: 5, Limits: map[string]string{"api": "100/s"}}
 	c := open(t, db, penstock.Config{Limits: o.Limits})
 	ids := enqueue(t, c, 600, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})
-	look := connect(t, db)
 
 	first := o
-	first.DB = link.DSN()
+	first.DB = with(db, "application_name=stopped")
 	a, b := start(t, first, nil), start(t, o, nil)
 	v.await(t, "calls of both", func() bool {
 		log := v.calls("api")
 		return len(v.of(log, a)) > 10 && len(v.of(log, b)) > 10
 	})
-	// The answers are lost, so that the process cannot end what it began.
-	link.SwallowAnswers()
-	eventually(t, "the process to have the lock", func() bool {
-		var n int
+	// It waits for the lock, is stopped, and is given the lock.
+	look := connect(t, db)
+	locks := func(granted bool, state string) (n int) {
 		err := look.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-			WHERE a.application_name = 'stopped' AND l.locktype = 'advisory' AND l.granted AND a.state = 'idle in transaction'`).Scan(&n)
+			WHERE a.application_name = 'stopped' AND l.locktype = 'advisory' AND l.granted = $1 AND a.state = $2`, granted, state).Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n > 0
-	})
-	stopped := time.Now()
+		return n
+	}
+	tx, err := connect(t, db).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lockWriters(t.Context(), tx); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process to want the lock", func() bool { return locks(false, "active") > 0 })
 	a.signal(syscall.SIGSTOP)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Now()
+	eventually(t, "the process to have the lock", func() bool {
+		// On a very busy machine it may have lost the lock before we look.
+		return locks(true, "idle in transaction") > 0 || time.Since(stopped) > most
+	})
 	later := func() (log []apisim.Call) {
 		for _, call := range v.of(v.calls("api"), b) {
 			if call.Arrival.After(stopped) {
@@ -134,9 +146,17 @@ func TestStoppedInItsTransaction(t *testing.T) {
 	if longest > most {
 		t.Errorf("the other process stood still for %v, expected at most %v", longest, most)
 	}
-	link.Pass()
 	a.signal(syscall.SIGCONT)
-	v.await(t, "a call of the process that goes on", func() bool { return len(perJob(v.calls("api"))) == len(ids) })
+	// It works again: without its places there are not enough.
+	v.shut("api")
+	back := time.Now()
+	ids = append(ids, enqueue(t, c, 2*o.Concurrency, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})...)
+	v.await(t, "a call of the process that goes on", func() bool {
+		log := v.of(v.calls("api"), a)
+		return log[len(log)-1].Arrival.After(back)
+	})
+	v.open()
+	v.await(t, "all calls", func() bool { return len(perJob(v.calls("api"))) == len(ids) })
 	stopAll([]*worker{a, b})
 	o.Drain = true
 	start(t, o, nil).ends()

@@ -23,13 +23,7 @@ var holdFor = flag.Duration("system.hold", 14*time.Second, "how long commits are
 func TestA4_CommitsHeldUp(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]func(context.Context, pgx.Tx) error{
-		// What every claim and every outcome has to have.
-		"writers": func(ctx context.Context, tx pgx.Tx) error {
-			h := fnv.New64a()
-			_, _ = h.Write([]byte("penstock/penstock"))
-			_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(h.Sum64()))
-			return err
-		},
+		"writers": lockWriters,
 		// What outcomes need and claims do not.
 		"outcomes": func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `LOCK TABLE penstock.ended IN SHARE MODE`)
@@ -41,6 +35,14 @@ func TestA4_CommitsHeldUp(t *testing.T) {
 			commitsHeldUp(t, hold)
 		})
 	}
+}
+
+// lockWriters takes the lock that every claim has to have, as the store does.
+func lockWriters(ctx context.Context, tx pgx.Tx) error {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("penstock/penstock"))
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(h.Sum64()))
+	return err
 }
 
 func commitsHeldUp(t *testing.T, hold func(context.Context, pgx.Tx) error) {
