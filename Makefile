@@ -89,7 +89,7 @@ demo: ## show the main job on a pretend API (ARGS="--cap 10")
 	$(GO) run ./cmd/penstock demo $(ARGS)
 
 .PHONY: bench
-bench: ## measure beside River and goqite (ARGS="-quick -only drain")
+bench: ## measure beside River, goqite and gue (ARGS="-quick -only drain")
 	$(call say,bench)
 	$(GO) -C bench run . $(ARGS)
 

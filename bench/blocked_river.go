@@ -24,11 +24,7 @@ var riverBlockedStep = newStep("blocked-river", func(ctx context.Context, a bloc
 	}
 	put := func(n int, kind string) error {
 		for ; n > 0; n -= 1000 {
-			jobs := make([]river.InsertManyParams, min(n, 1000))
-			for i := range jobs {
-				jobs[i].Args = riverArgs{kind}
-			}
-			if _, err := q.c.InsertManyFast(ctx, jobs); err != nil {
+			if err := q.insert(ctx, min(n, 1000), riverArgs{kind}); err != nil {
 				return err
 			}
 		}

@@ -61,7 +61,7 @@ func TestNumber(t *testing.T) {
 
 // A ratio is taken round by round; a goal that is missed is said.
 func TestReport(t *testing.T) {
-	l := &lab{scenario: "drain", report: &report{Machine: &host{}, Rounds: 2}}
+	l := &lab{on: onPostgres, scenario: "drain", report: &report{Machine: &host{}, Rounds: 2}}
 	for _, v := range []float64{10, 30} {
 		l.add("a", "jobs/s", v)
 	}
@@ -71,8 +71,9 @@ func TestReport(t *testing.T) {
 	l.ratio("a ÷ b", "a", "b")
 	l.atLeast("a ÷ b", 2.5)
 	l.atMost("a", 19)
+	begin, end := marks(onPostgres)
 	doc := filepath.Join(t.TempDir(), "doc.md")
-	if err := os.WriteFile(doc, []byte("before\n"+beginMark+"old\n"+endMark+"after\n"), 0o600); err != nil {
+	if err := os.WriteFile(doc, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.report.replaceIn(doc); err != nil {
@@ -99,7 +100,63 @@ func TestChoose(t *testing.T) {
 	if got, err := choose("drain, keys"); err != nil || len(got) != 2 || got[1].name != "keys" {
 		t.Errorf("choose = %v, %v", got, err)
 	}
+	if got, err := choose("postgres"); err != nil || len(got) < 2 || got[0].on != onPostgres || got[len(got)-1].on != onPostgres {
+		t.Errorf("choose of all on PostgreSQL = %v, %v", got, err)
+	}
 	if _, err := choose("nonsense"); err == nil {
 		t.Error("a scenario that is not there was chosen")
+	}
+}
+
+// A table holds the figures of its kind of database alone, and a run on one kind
+// leaves the other one's table in a document as it is.
+func TestTablesAreApart(t *testing.T) {
+	l := &lab{report: &report{Machine: &host{}, Rounds: 1, Server: "15.1"}}
+	l.on, l.scenario = onPostgres, "pg-drain"
+	l.add("on a server", "jobs/s", 1)
+	begin, end := marks(onPostgres)
+	otherBegin, otherEnd := marks(onSQLite)
+	doc := filepath.Join(t.TempDir(), "doc.md")
+	other := otherBegin + "kept\n" + otherEnd + "\n"
+	if err := os.WriteFile(doc, []byte(other+begin+end), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.report.replaceIn(doc); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(doc)
+	if err != nil || !strings.HasPrefix(string(got), other) || !strings.Contains(string(got), "PostgreSQL 15.1") || !strings.Contains(string(got), "on a server") {
+		t.Errorf("%v: the document is\n%s", err, got)
+	}
+	l.on, l.scenario = onSQLite, "drain"
+	l.add("on a file", "jobs/s", 2)
+	var table strings.Builder
+	if err := l.report.writeTable(&table, onSQLite); err != nil {
+		t.Fatal(err)
+	}
+	if s := table.String(); !strings.Contains(s, "on a file") || strings.Contains(s, "on a server") {
+		t.Errorf("the table of files is\n%s", s)
+	}
+}
+
+// A process's name may look like fields.
+func TestParseStat(t *testing.T) {
+	got := parseStat("4711 (post) S 9 gres) S 42 4711 4711 0 -1 4194560 5 6 7 8 150 50 1000 500 20 0 1 0 900 1 2")
+	want := procStat{name: "post) S 9 gres", parent: 42, own: 2 * time.Second, waited: 15 * time.Second, present: true}
+	if got != want {
+		t.Errorf("parseStat = %+v, want %+v", got, want)
+	}
+	if got := parseStat("4711 (cut"); got.present {
+		t.Errorf("half a line was read: %+v", got)
+	}
+}
+
+// What cannot be seen costs nothing, and stops nobody.
+func TestServerOutOfSight(t *testing.T) {
+	if got := serverCPU(0); got != 0 {
+		t.Errorf("a server elsewhere used %v", got)
+	}
+	if got := parentOf(os.Getpid()); got != 0 {
+		t.Errorf("this process is taken for a backend of %d", got)
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,9 +14,28 @@ type lab struct {
 	rounds   int
 	quick    bool
 	profiles string
+	on       string // the kind of database of the scenario under way
 	scenario string
 	report   *report
 	files    int
+	server   *server // nil until somebody needs it
+}
+
+// close removes what the lab made.
+func (l *lab) close() error {
+	err := os.RemoveAll(l.dir)
+	if l.server != nil {
+		err = errors.Join(err, l.server.end())
+	}
+	return err
+}
+
+// place is where a fresh database is, or can be made: what forget removes.
+func (l *lab) place(ctx context.Context) (string, error) {
+	if l.on == onPostgres {
+		return l.database(ctx)
+	}
+	return l.path("jobs.db")
 }
 
 // path returns a file name that was not used before, in a directory of its own.
@@ -27,9 +48,13 @@ func (l *lab) path(name string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
-// forget removes what a path of the lab holds.
-func (l *lab) forget(path string) {
-	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+// forget removes what a place of the lab holds.
+func (l *lab) forget(place string) {
+	remove := func() error { return os.RemoveAll(filepath.Dir(place)) }
+	if isDSN(place) {
+		remove = func() error { return l.drop(place) }
+	}
+	if err := remove(); err != nil {
 		l.say("%v", err)
 	}
 }
@@ -44,12 +69,14 @@ func pick[T any](l *lab, full, quick T) T {
 
 // say prints a line of progress.
 func (l *lab) say(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%-8s %s\n", l.scenario, fmt.Sprintf(format, args...))
+	fmt.Fprintf(os.Stderr, "%-10s %s\n", l.scenario, fmt.Sprintf(format, args...))
 }
 
 // add notes one value of a figure of the scenario under way.
 func (l *lab) add(name, unit string, value float64) {
-	l.report.figure(l.scenario, name, unit).add(value)
+	f := l.report.figure(l.scenario, name, unit)
+	f.On = l.on
+	f.add(value)
 }
 
 // ratio makes a figure of two others, round by round.

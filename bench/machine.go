@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,8 +23,11 @@ type host struct {
 	Versions map[string]string `json:"versions"`
 }
 
-// measured are the modules whose versions matter.
-var measured = []string{"github.com/riverqueue/river", "maragu.dev/goqite", "modernc.org/sqlite"}
+// measured are the modules whose versions matter, by kind of database.
+var measured = map[string][]string{
+	onSQLite:   {"github.com/riverqueue/river", "maragu.dev/goqite", "modernc.org/sqlite"},
+	onPostgres: {"github.com/riverqueue/river", "github.com/vgarvardt/gue/v5", "github.com/jackc/pgx/v5"},
+}
 
 func machine() *host {
 	h := &host{
@@ -38,9 +42,9 @@ func machine() *host {
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
-			for _, name := range measured {
-				if m.Path == name {
-					h.Versions[name] = m.Version
+			for _, names := range measured {
+				if slices.Contains(names, m.Path) {
+					h.Versions[m.Path] = m.Version
 				}
 			}
 		}
@@ -84,9 +88,10 @@ func (h *host) probeDisk(dir string) (err error) {
 	return nil
 }
 
-func (h *host) String() string {
+// describe tells of the machine, and of what was measured on a kind of database.
+func (h *host) describe(on string) string {
 	s := fmt.Sprintf("%d cores (%s), memory %s, %s, %s, fsync p50 %.2f ms, load before %s", h.Cores, h.CPU, h.Memory, h.OS, h.Go, h.Fsync, h.Load)
-	for _, name := range measured {
+	for _, name := range measured[on] {
 		if v := h.Versions[name]; v != "" {
 			s += fmt.Sprintf(", %s %s", name, v)
 		}

@@ -59,7 +59,7 @@ var acrossStep = newStep("pickup-across", func(ctx context.Context, a acrossArgs
 
 // acrossOnce measures pickup where another process enqueues.
 func acrossOnce(ctx context.Context, l *lab, round int) error {
-	path, err := l.path("jobs.db")
+	path, err := l.place(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"modernc.org/sqlite"
+	driver "modernc.org/sqlite"
+
+	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/postgres"
+	"github.com/penstockhq/penstock/store/sqlite"
 )
 
 const (
@@ -22,7 +26,7 @@ var payload = []byte(strings.Repeat("x", payloadSize))
 // quiet logs nothing.
 var quiet = slog.New(slog.DiscardHandler)
 
-// A queue is a job system on a SQLite file, with one kind of job.
+// A queue is a job system on a SQLite file or on PostgreSQL, with one kind of job.
 type queue interface {
 	// enqueue stores one job.
 	enqueue(ctx context.Context) error
@@ -42,24 +46,35 @@ const (
 	limitedName  = "penstock limited"
 	riverName    = "river"
 	goqiteName   = "goqite"
+	gueName      = "gue"
 )
 
-func openQueue(ctx context.Context, system, path string) (queue, error) {
+func openQueue(ctx context.Context, system, place string) (queue, error) {
 	// Penstock has the driver sync without the file's timestamps. All get that.
-	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+	if _, err := driver.Fdatasync(true); err != nil && !errors.Is(err, driver.ErrFdatasyncUnavailable) {
 		return nil, err
 	}
 	switch system {
 	case penstockName:
-		return openPenstock(ctx, path, "")
+		return openPenstock(ctx, place, "")
 	case limitedName:
-		return openPenstock(ctx, path, "1000000/s")
+		return openPenstock(ctx, place, "1000000/s")
 	case riverName:
-		return openRiver(ctx, path)
+		return openRiver(ctx, place)
 	case goqiteName:
-		return openGoqite(ctx, path)
+		return openGoqite(ctx, place)
+	case gueName:
+		return openGue(ctx, place)
 	}
 	return nil, fmt.Errorf("no system %q", system)
+}
+
+// openStore opens Penstock's store alone.
+func openStore(ctx context.Context, place string) (store.Store, error) {
+	if isDSN(place) {
+		return postgres.Open(ctx, place, postgres.Options{})
+	}
+	return sqlite.Open(ctx, place, sqlite.Options{})
 }
 
 // dsn opens a file as the peers are to have it: WAL, every commit on the disk.

@@ -22,14 +22,14 @@ type goqiteQueue struct {
 	q  *goqite.Queue
 }
 
-// goqiteSchema is what goqite has its users create, from its module's files.
-func goqiteSchema(ctx context.Context) (string, error) {
-	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "maragu.dev/goqite").Output()
+// moduleFile reads a file of a module, such as the schema that it has its users create.
+func moduleFile(ctx context.Context, module, name string) (string, error) {
+	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
-		return "", fmt.Errorf("where goqite's module is (run this program in its own directory): %w", err)
+		return "", fmt.Errorf("where the module %s is (run this program in its own directory): %w", module, err)
 	}
-	schema, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "schema_sqlite.sql"))
-	return string(schema), err
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), name))
+	return string(text), err
 }
 
 func openGoqite(ctx context.Context, path string) (*goqiteQueue, error) {
@@ -42,7 +42,7 @@ func openGoqite(ctx context.Context, path string) (*goqiteQueue, error) {
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'goqite'`).Scan(&there)
 	if err == nil && there == 0 {
 		var schema string
-		if schema, err = goqiteSchema(ctx); err == nil {
+		if schema, err = moduleFile(ctx, "maragu.dev/goqite", "schema_sqlite.sql"); err == nil {
 			_, err = db.ExecContext(ctx, schema)
 		}
 	}

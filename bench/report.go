@@ -17,11 +17,13 @@ type report struct {
 	Machine *host     `json:"machine"`
 	Rounds  int       `json:"rounds"`
 	Quick   bool      `json:"quick,omitempty"`
+	Server  string    `json:"server,omitempty"` // PostgreSQL's version
 	Figures []*figure `json:"figures"`
 }
 
 // A figure is one quantity, with a value per round.
 type figure struct {
+	On       string    `json:"on"` // the kind of database
 	Scenario string    `json:"scenario"`
 	Name     string    `json:"name"`
 	Unit     string    `json:"unit"`
@@ -63,16 +65,47 @@ func (f *figure) met() bool {
 	return f.Median >= f.Goal
 }
 
-// writeMarkdown prints the table.
+// kinds are those of the databases that there are figures of.
+func (r *report) kinds() (on []string) {
+	for _, f := range r.Figures {
+		if !slices.Contains(on, f.On) {
+			on = append(on, f.On)
+		}
+	}
+	return on
+}
+
+// writeMarkdown prints a table for each kind of database.
 func (r *report) writeMarkdown(w io.Writer) error {
+	for i, on := range r.kinds() {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := r.writeTable(w, on); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *report) writeTable(w io.Writer, on string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s; medians of %d rounds", r.Machine, r.At.Format(time.RFC3339), r.Rounds)
+	b.WriteString(r.Machine.describe(on))
+	if on == onPostgres {
+		fmt.Fprintf(&b, ", PostgreSQL %s", r.Server)
+	}
+	fmt.Fprintf(&b, "\n\n%s; medians of %d rounds", r.At.Format(time.RFC3339), r.Rounds)
 	if r.Quick {
 		b.WriteString("; a quick run, whose figures mean little")
 	}
 	b.WriteString("\n\n| scenario | figure | median | min – max | unit | goal | |\n| --- | --- | ---: | ---: | --- | ---: | --- |\n")
 	last, missed := "", 0
 	for _, f := range r.Figures {
+		if f.On != on {
+			continue
+		}
 		scenario, goal, verdict := f.Scenario, "", ""
 		if scenario == last {
 			scenario = ""
@@ -93,28 +126,32 @@ func (r *report) writeMarkdown(w io.Writer) error {
 	return err
 }
 
-// The marks around the table in a document.
-const (
-	beginMark = "<!-- table: begin -->\n"
-	endMark   = "<!-- table: end -->"
-)
+// marks are the lines around the table of a kind of database in a document.
+func marks(on string) (begin, end string) {
+	return "<!-- table " + on + ": begin -->\n", "<!-- table " + on + ": end -->"
+}
 
-// replaceIn puts the table into a document, between its marks.
+// replaceIn puts the tables into a document, between their marks.
 func (r *report) replaceIn(path string) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	head, rest, begun := strings.Cut(string(old), beginMark)
-	_, tail, ended := strings.Cut(rest, endMark)
-	if !begun || !ended {
-		return fmt.Errorf("%s: expected the lines %q and %q", path, strings.TrimSpace(beginMark), endMark)
+	text := string(old)
+	for _, on := range r.kinds() {
+		begin, end := marks(on)
+		head, rest, begun := strings.Cut(text, begin)
+		_, tail, ended := strings.Cut(rest, end)
+		if !begun || !ended {
+			return fmt.Errorf("%s: expected the lines %q and %q", path, strings.TrimSpace(begin), end)
+		}
+		var table strings.Builder
+		if err := r.writeTable(&table, on); err != nil {
+			return err
+		}
+		text = head + begin + "\n" + table.String() + "\n" + end + tail
 	}
-	var table strings.Builder
-	if err := r.writeMarkdown(&table); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(head+beginMark+"\n"+table.String()+"\n"+endMark+tail), 0o644)
+	return os.WriteFile(path, []byte(text), 0o644)
 }
 
 // number prints three significant digits, and thousands with commas.

@@ -16,11 +16,13 @@ type blockedArgs struct {
 	Free    int           // jobs of one burst
 	Bursts  int           // 0: do nothing else and
 	Idle    time.Duration // see what that takes
+	Server  int           // its first process, 0: none, or not seen
 }
 
 type blockedResult struct {
 	Bursts []time.Duration
 	CPU    time.Duration // while nothing else was done
+	Server time.Duration // and the server's
 	Ran    int           // blocked jobs that were started meanwhile
 }
 
@@ -62,15 +64,20 @@ var blockedStep = newStep("blocked", func(ctx context.Context, a blockedArgs) (r
 	if err := put(a.Backlog, penstock.Draws("slow")); err != nil {
 		return r, err
 	}
+	if a.Bursts == 0 && isDSN(a.Path) {
+		if err := settle(ctx, a.Path); err != nil { // not of the backlog, but of its coming
+			return r, err
+		}
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Work(ctx, penstock.WorkOptions{Concurrency: places}) }()
 	time.Sleep(time.Second) // the start is not measured
 	if a.Bursts == 0 {
-		before := cpuTime()
+		before, server := cpuTime(), serverCPU(a.Server)
 		time.Sleep(a.Idle)
-		r.CPU = cpuTime() - before
+		r.CPU, r.Server = cpuTime()-before, serverCPU(a.Server)-server
 	}
 	for range a.Bursts {
 		burst.Add(a.Free)
@@ -94,13 +101,25 @@ var blockedStep = newStep("blocked", func(ctx context.Context, a blockedArgs) (r
 
 // blockedScenario measures what a backlog that may not run costs others.
 func blockedScenario(ctx context.Context, l *lab) error {
+	if err := blockedAll(ctx, l, pick(l, 20*time.Second, 2*time.Second)); err != nil {
+		return err
+	}
+	l.atMost("with ÷ without backlog", 1.2)
+	l.atMost("CPU with only blocked jobs, limit paused", 1)
+	return nil
+}
+
+// blockedAll measures bursts of free jobs, and then for a while nothing but a backlog.
+func blockedAll(ctx context.Context, l *lab, idle time.Duration) error {
 	backlog := pick(l, 100_000, 10_000)
-	idle := pick(l, 20*time.Second, 2*time.Second)
 	run := func(a blockedArgs) (r blockedResult, err error) {
-		if a.Path, err = l.path("jobs.db"); err != nil {
+		if a.Path, err = l.place(ctx); err != nil {
 			return r, err
 		}
 		defer l.forget(a.Path)
+		if l.on == onPostgres {
+			a.Server = l.server.postmaster
+		}
 		r, _, err = blockedStep.run(ctx, l, a)
 		return r, err
 	}
@@ -121,12 +140,16 @@ func blockedScenario(ctx context.Context, l *lab) error {
 			if err != nil {
 				return err
 			}
-			share := 100 * r.CPU.Seconds() / idle.Seconds()
-			l.add("CPU with only blocked jobs, limit "+spec, "% of a core", share)
+			share := 100 * (r.CPU + r.Server).Seconds() / idle.Seconds()
+			name := "CPU with only blocked jobs, limit " + spec
+			l.add(name, "% of a core", share)
+			if r.Server > 0 {
+				l.add(name+": of it the server", "% of a core", 100*r.Server.Seconds()/idle.Seconds())
+			}
 			l.say("round %d: limit %s: %.2f %% of a core, %d started", round+1, spec, share, r.Ran)
 		}
 	}
-	path, err := l.path("jobs.db") // once: it takes long
+	path, err := l.place(ctx) // once: it takes long
 	if err != nil {
 		return err
 	}
@@ -138,7 +161,5 @@ func blockedScenario(ctx context.Context, l *lab) error {
 	l.add("river, snooze: 1,000 free jobs behind the backlog", "ms", milliseconds(r.Burst))
 	l.add("river, snooze: handlers started by then", "starts", float64(r.Starts))
 	l.say("river: 1,000 free jobs behind the backlog in %.0f ms, %d starts", milliseconds(r.Burst), r.Starts)
-	l.atMost("with ÷ without backlog", 1.2)
-	l.atMost("CPU with only blocked jobs, limit paused", 1)
 	return nil
 }

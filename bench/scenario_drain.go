@@ -47,7 +47,7 @@ func drainScenario(ctx context.Context, l *lab) error {
 	n := pick(l, 50_000, 5_000)
 	for round := range l.rounds {
 		for _, system := range []string{penstockName, limitedName, riverName, goqiteName} {
-			if err := drainOnce(ctx, l, round, system, n); err != nil {
+			if err := drainOnce(ctx, l, round, drainCase{name: system, system: system}, n); err != nil {
 				return fmt.Errorf("%s: %w", system, err)
 			}
 		}
@@ -67,24 +67,45 @@ func drainScenario(ctx context.Context, l *lab) error {
 	return nil
 }
 
-func drainOnce(ctx context.Context, l *lab, round int, system string, n int) error {
-	path, err := l.path("jobs.db")
+// A drainCase is a system to drain jobs with.
+type drainCase struct {
+	name, system string
+	snapshot     bool // a transaction elsewhere keeps a snapshot meanwhile
+}
+
+func drainOnce(ctx context.Context, l *lab, round int, c drainCase, n int) error {
+	path, err := l.place(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.forget(path)
-	args := drainArgs{system, path, n}
+	args := drainArgs{c.system, path, n}
 	if _, _, err := fillStep.run(ctx, l, args); err != nil {
 		return err
 	}
-	took, used, err := drainStep.run(ctx, l, args)
+	if c.snapshot {
+		end, err := openSnapshot(ctx, path)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
+	var took time.Duration
+	var used usage
+	server, err := l.ofServer(func() (err error) {
+		took, used, err = drainStep.run(ctx, l, args)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	rate := float64(n) / took.Seconds()
-	l.add(system, "jobs/s", rate)
-	l.add(system+": peak RSS", "MiB", used.RSS)
-	l.add(system+": CPU per job", "µs", float64(used.CPU.Microseconds())/float64(n))
-	l.say("round %d: %s %.0f jobs/s, %.0f MiB", round+1, system, rate, used.RSS)
+	l.add(c.name, "jobs/s", rate)
+	l.add(c.name+": peak RSS", "MiB", used.RSS)
+	l.add(c.name+": CPU per job", "µs", float64(used.CPU.Microseconds())/float64(n))
+	if server > 0 {
+		l.add(c.name+": CPU of the server per job", "µs", float64(server.Microseconds())/float64(n))
+	}
+	l.say("round %d: %s %.0f jobs/s, %.0f MiB", round+1, c.name, rate, used.RSS)
 	return nil
 }

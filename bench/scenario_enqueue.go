@@ -60,16 +60,22 @@ var enqueueStep = newStep("enqueue", func(ctx context.Context, a enqueueArgs) (r
 // enqueueScenario enqueues one by one from 8 and from 64 goroutines, and in
 // batches from one.
 func enqueueScenario(ctx context.Context, l *lab) error {
-	ways := []struct {
-		name              string
-		goroutines, batch int
-		goal, overRiver   float64
-	}{
+	return enqueueAll(ctx, l, []string{penstockName, riverName, goqiteName}, []enqueueWay{
 		{"singly, 8 goroutines", 8, 0, 8_500, 4},
 		{"singly, 64 goroutines", 64, 0, 0, 0},
 		{"batches of 1,000", 1, 1000, 169_500, 3},
-	}
-	systems := []string{penstockName, riverName, goqiteName}
+	})
+}
+
+// An enqueueWay is a way to enqueue.
+type enqueueWay struct {
+	name              string
+	goroutines, batch int
+	goal, overRiver   float64 // 0: none
+}
+
+// enqueueAll measures each system in each way. The second system is River.
+func enqueueAll(ctx context.Context, l *lab, systems []string, ways []enqueueWay) error {
 	for round := range l.rounds {
 		for _, way := range ways {
 			for _, system := range systems {
@@ -89,9 +95,13 @@ func enqueueScenario(ctx context.Context, l *lab) error {
 		mine := way.name + ": " + penstockName
 		over := way.name + ": penstock ÷ river"
 		l.ratio(over, mine, way.name+": "+riverName)
-		l.ratio(way.name+": penstock ÷ goqite", mine, way.name+": "+goqiteName)
+		for _, other := range systems[2:] {
+			l.ratio(way.name+": penstock ÷ "+other, mine, way.name+": "+other)
+		}
 		if way.goal > 0 {
 			l.atLeast(mine, way.goal)
+		}
+		if way.overRiver > 0 {
 			l.atLeast(over, way.overRiver)
 		}
 	}
@@ -99,7 +109,7 @@ func enqueueScenario(ctx context.Context, l *lab) error {
 }
 
 func enqueueOnce(ctx context.Context, l *lab, a enqueueArgs) (r enqueueResult, err error) {
-	if a.Path, err = l.path("jobs.db"); err != nil {
+	if a.Path, err = l.place(ctx); err != nil {
 		return r, err
 	}
 	defer l.forget(a.Path)

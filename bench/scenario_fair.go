@@ -8,7 +8,6 @@ import (
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/store"
-	"github.com/penstockhq/penstock/store/sqlite"
 )
 
 type fairArgs struct {
@@ -53,7 +52,7 @@ func longest(max *atomic.Int64, since time.Time) {
 
 // fairStep is one of the processes that work one backlog for a while.
 var fairStep = newStep("fair", func(ctx context.Context, a fairArgs) (r fairResult, err error) {
-	st, err := sqlite.Open(ctx, a.Path, sqlite.Options{})
+	st, err := openStore(ctx, a.Path)
 	if err != nil {
 		return r, err
 	}
@@ -128,7 +127,7 @@ func fairScenario(ctx context.Context, l *lab) error {
 }
 
 func fairOnce(ctx context.Context, l *lab, round int, name string, limited bool, processes int, span time.Duration) error {
-	path, err := l.path("jobs.db")
+	path, err := l.place(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/penstockhq/penstock/dispatch"
 	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store"
-	"github.com/penstockhq/penstock/store/sqlite"
 )
 
 type keysArgs struct {
@@ -27,7 +26,7 @@ type keysResult struct {
 
 // keysStep claims from very many keyed limits, through the store.
 var keysStep = newStep("keys", func(ctx context.Context, a keysArgs) (r keysResult, err error) {
-	s, err := sqlite.Open(ctx, a.Path, sqlite.Options{})
+	s, err := openStore(ctx, a.Path)
 	if err != nil {
 		return r, err
 	}
@@ -95,7 +94,7 @@ var keysStep = newStep("keys", func(ctx context.Context, a keysArgs) (r keysResu
 // keysScenario measures claims where each of very many jobs has a limit of its own.
 func keysScenario(ctx context.Context, l *lab) error {
 	for round := range l.rounds {
-		path, err := l.path("jobs.db")
+		path, err := l.place(ctx)
 		if err != nil {
 			return err
 		}

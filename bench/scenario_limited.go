@@ -124,7 +124,7 @@ func limitedScenario(ctx context.Context, l *lab) error {
 }
 
 func limitedCase(ctx context.Context, l *lab, round int, worker step[limitedArgs, int64], name string, algorithm apisim.Algorithm, perSecond, jobs int) error {
-	s, starts, cpu, err := limitedOnce(ctx, l, worker, apisim.Config{
+	s, starts, cpu, server, err := limitedOnce(ctx, l, worker, apisim.Config{
 		Algorithm: algorithm, Limit: perSecond, RetryAfter: apisim.RetryAfterSeconds,
 		Latency: 20 * time.Millisecond, JitterMean: 10 * time.Millisecond, Seed: uint64(round + 1),
 	}, jobs)
@@ -142,36 +142,43 @@ func limitedCase(ctx context.Context, l *lab, round int, worker step[limitedArgs
 	l.add(name+": seconds", "s", s.Seconds)
 	l.add(name+": of these paused", "s", s.Paused)
 	l.add(name+": CPU of the three", "s", cpu.Seconds())
+	if server > 0 {
+		l.add(name+": CPU of the server", "s", server.Seconds())
+	}
 	l.say("round %d: %s: %.1f %% of the limit, %d of %d refused, %.1f s of which %.1f paused, fullest window %d", round+1, name,
 		share, s.Refused, s.Calls, s.Seconds, s.Paused, s.Fullest)
 	return nil
 }
 
-func limitedOnce(ctx context.Context, l *lab, worker step[limitedArgs, int64], c apisim.Config, jobs int) (s showing, starts int64, cpu time.Duration, err error) {
-	path, err := l.path("jobs.db")
+func limitedOnce(ctx context.Context, l *lab, worker step[limitedArgs, int64], c apisim.Config, jobs int) (s showing, starts int64, cpu, server time.Duration, err error) {
+	path, err := l.place(ctx)
 	if err != nil {
-		return s, 0, 0, err
+		return s, 0, 0, 0, err
 	}
 	defer l.forget(path)
 	api, err := serve(ctx, c)
 	if err != nil {
-		return s, 0, 0, err
+		return s, 0, 0, 0, err
 	}
 	defer api.close()
 	args := limitedArgs{Path: path, URL: api.url, PerSecond: c.Limit, Jobs: jobs}
 	if _, _, err := worker.run(ctx, l, args); err != nil {
-		return s, 0, 0, err
+		return s, 0, 0, 0, err
 	}
 	args.Jobs = 0
-	uses, err := together(ctx, l, worker, []limitedArgs{args, args, args}, func(n int64) { starts += n })
+	var uses []usage
+	server, err = l.ofServer(func() (err error) {
+		uses, err = together(ctx, l, worker, []limitedArgs{args, args, args}, func(n int64) { starts += n })
+		return err
+	})
 	if err != nil {
-		return s, 0, 0, err
+		return s, 0, 0, 0, err
 	}
 	for _, u := range uses {
 		cpu += u.CPU
 	}
 	s, err = api.show()
-	return s, starts, cpu, err
+	return s, starts, cpu, server, err
 }
 
 // together runs a step in one process per args, at the same time; each gets the
