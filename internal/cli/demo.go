@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstockhq/penstock/apisim"
 	"github.com/penstockhq/penstock/internal/cli/demo"
+	"github.com/penstockhq/penstock/store/postgres/migrate"
 )
 
 const demoWorkerName = "demo-worker"
@@ -37,11 +38,14 @@ is killed in the middle of a call. Then the API's own log says what it saw, and
 whether each claim is true.
 
 Nothing outside of this machine is called, and nothing is left behind. It takes
-about 15 seconds. Exit code: 0 if all claims are true, 1 if one is false.`,
+about 15 seconds. With --db it runs on a PostgreSQL server, in a schema that it makes
+for itself and removes. Exit code: 0 if all claims are true, 1 if one is false, 2 bad
+usage, 3 the database failed.`,
 		Example: `  penstock demo
   penstock demo --cap 50 --algo bucket
   penstock demo --algo inflight --seed 7
   penstock demo --json | jq .claims
+  penstock demo --db postgres://penstock@db.example/test
   penstock demo --break limit; echo $?`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,6 +55,8 @@ about 15 seconds. Exit code: 0 if all claims are true, 1 if one is false.`,
 				return usagef("--algo must be one of %s, got %q", strings.Join(demoAlgorithms, ", "), algo)
 			case o.Cap < 1 || o.Cap > 1000:
 				return usagef("--cap must be from 1 to 1000, got %d", o.Cap)
+			case o.Server != "" && !migrate.IsDSN(o.Server):
+				return usagef("--db: %v; on a file the demo makes its own", migrate.ErrDSN)
 			case without != "" && without != "limit":
 				return usagef(`--break can only be "limit", got %q`, without)
 			}
@@ -62,6 +68,7 @@ about 15 seconds. Exit code: 0 if all claims are true, 1 if one is false.`,
 	flags.IntVar(&o.Cap, "cap", 5, "calls the API takes per second (inflight: at a time)")
 	flags.StringVar(&algo, "algo", string(apisim.Sliding), "how the API counts: "+strings.Join(demoAlgorithms, ", "))
 	flags.Uint64Var(&o.Seed, "seed", 1, "decides what is left to chance: failures, bad numbers")
+	flags.Var((*filled)(&o.Server), "db", "the `URL` of a PostgreSQL database to run on, instead of a temporary file")
 	flags.StringVar(&without, "break", "", `"limit" leaves the limit away on Penstock's side, so that the demo must fail`)
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object with the figures and the claims")
 	return cmd
@@ -78,7 +85,9 @@ func runDemo(cmd *cobra.Command, o demo.Options, asJSON bool) error {
 		return fmt.Errorf("cannot find this program, to start it as a worker: %w", err)
 	}
 	o.Worker = func(w demo.Worker) *exec.Cmd {
-		return exec.Command(self, demoWorkerName, strconv.Itoa(w.Number), w.Database, w.Contacts, w.API)
+		cmd := exec.Command(self, demoWorkerName, strconv.Itoa(w.Number), w.Contacts, w.API)
+		cmd.Env = append(os.Environ(), "PENSTOCK_DB="+w.Database) // lists of processes show arguments, and it may have a password
+		return cmd
 	}
 	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	width, terminal := paper(out)
@@ -95,6 +104,8 @@ func runDemo(cmd *cobra.Command, o demo.Options, asJSON bool) error {
 	switch {
 	case err != nil && signals.stopped():
 		return &exitError{Code: signals.code()}
+	case err != nil && o.Server != "":
+		return storeFailure(o.Server, err)
 	case err != nil:
 		return err
 	}
@@ -132,16 +143,16 @@ func paper(w io.Writer) (width int, terminal bool) {
 // newDemoWorker is what the demo starts its worker processes with.
 func newDemoWorker() *cobra.Command {
 	return &cobra.Command{
-		Use:    demoWorkerName + " NUMBER DATABASE CONTACTS URL",
+		Use:    demoWorkerName + " NUMBER CONTACTS URL",
 		Short:  "A worker process of the demo, until its standard input ends",
 		Hidden: true,
-		Args:   cobra.ExactArgs(4),
+		Args:   cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := strconv.Atoi(args[0])
 			if err != nil {
 				return usagef("expected the worker's number, got %q", args[0])
 			}
-			w := demo.Worker{Number: number, Database: args[1], Contacts: args[2], API: args[3]}
+			w := demo.Worker{Number: number, Database: os.Getenv("PENSTOCK_DB"), Contacts: args[1], API: args[2]}
 			return w.Run(cmd.Context(), cmd.InOrStdin())
 		},
 	}

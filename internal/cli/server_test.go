@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,6 +165,32 @@ func TestAServerThatCannotBeUsedIsSaid(t *testing.T) {
 	if n := len(a.Log()); n != 0 {
 		t.Errorf("%d calls were made", n)
 	}
+}
+
+// The demo runs on a server as on a file, and leaves nothing there, also when it is
+// interrupted.
+func TestDemoOnAServerLeavesNothing(t *testing.T) {
+	t.Parallel()
+	folder, dsn := t.TempDir(), pgtest.DSN(t)
+	count := counting(t, dsn)
+	schemas := func() int { return count(`SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'penstock%'`) }
+	c := begin(t, folder, inEmpty(folder), "demo", "--db", dsn, "--cap", "20", "--json")
+	c.wait()
+	c.exits(0)
+	if n := schemas(); n != 0 || strings.Contains(c.stderr.String(), password(t, dsn)) {
+		t.Errorf("%d schemas are left; it said\n%s", n, &c.stderr)
+	}
+	c = begin(t, folder, inEmpty(folder), "demo", "--db", dsn)
+	until(t, "it works", func() bool { return count(`SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock listens%'`) > 0 })
+	c.kill(syscall.SIGTERM)
+	c.wait()
+	c.exits(143)
+	if n := schemas(); n != 0 {
+		t.Errorf("%d schemas are left by a demo that was interrupted", n)
+	}
+	isEmpty(t, folder)
+	penstock(t, folder, "demo", "--db", "jobs.db").exits(2).says("expected a URL")
+	penstock(t, folder, "demo", "--db", "postgres://ann:s3cret@127.0.0.1:1/jobs").exits(3).says("does not answer")
 }
 
 // counting is a connection to the server, to meddle: it runs a query and returns its

@@ -31,6 +31,9 @@ type Options struct {
 	// NoLimit leaves the limit away on Penstock's side: a demo of the demo, which
 	// must then fail.
 	NoLimit bool
+	// Server is the URL of a PostgreSQL database, where the demo makes a schema for
+	// itself; "": a temporary file.
+	Server string
 	// Worker makes the command that starts a worker process.
 	Worker func(w Worker) *exec.Cmd
 	// Watch is told what happens. Its methods are called one at a time.
@@ -69,6 +72,7 @@ type Result struct {
 type demo struct {
 	Options
 	dir    string
+	db     string // its database: a path or a URL
 	start  time.Time
 	tap    *tap
 	client *penstock.Client
@@ -78,7 +82,7 @@ type demo struct {
 	result Result
 }
 
-// Run runs a demo. Whatever happens, it leaves no process and no file behind.
+// Run runs a demo. Whatever happens, it leaves no process, file or schema behind.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	dir, err := os.MkdirTemp("", "penstock-demo-")
 	if err != nil {
@@ -86,7 +90,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	d := &demo{Options: o, dir: dir, start: time.Now(), jobs: map[string]int64{}}
 	d.result.Start = d.start
-	err = d.run(ctx)
+	d.db = filepath.Join(dir, "jobs.db")
+	if o.Server != "" {
+		err = d.inSchema(ctx)
+	} else {
+		err = d.run(ctx)
+	}
 	if gone := os.RemoveAll(dir); gone != nil {
 		err = errors.Join(err, fmt.Errorf("the demo's folder is left behind: %w", gone))
 	}
@@ -102,7 +111,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer d.tap.close()
-	if d.client, err = penstock.Open(ctx, d.database(), penstock.Config{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if d.client, err = penstock.Open(ctx, d.db, penstock.Config{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.client.Close()) }()
@@ -120,7 +129,6 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.collect(ctx)
 }
 
-func (d *demo) database() string { return filepath.Join(d.dir, "jobs.db") }
 func (d *demo) contacts() string { return filepath.Join(d.dir, "contacts.json") }
 
 // apiConfig is the pretend API: what real ones are like on a bad day.

@@ -47,7 +47,7 @@ func (d *demo) enqueue(ctx context.Context) error {
 // hire starts the worker processes.
 func (d *demo) hire() (err error) {
 	d.crew, err = hire(workerCount, func(number int) *exec.Cmd {
-		return d.Worker(Worker{Number: number, Database: d.database(), Contacts: d.contacts(), API: d.tap.url})
+		return d.Worker(Worker{Number: number, Database: d.db, Contacts: d.contacts(), API: d.tap.url})
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/limit/header"
 	"github.com/penstockhq/penstock/retry"
+	"github.com/penstockhq/penstock/store/postgres/migrate"
 )
 
 // What jobs of the demo are called and draw on, and how patient a worker is.
@@ -23,6 +24,9 @@ const (
 	kind        = "send-sms"
 	limitName   = "sms"
 	callTimeout = time.Second
+	// shortLease is how long a server, which cannot see that a process died, waits for
+	// one that is silent: in a demo nobody wants to wait for long.
+	shortLease  = 3 * time.Second
 	concurrency = 10 // calls a worker makes at a time, so that none gets them all
 )
 
@@ -43,7 +47,7 @@ type payload struct {
 // A Worker is one worker process of the demo.
 type Worker struct {
 	Number   int    // from 1
-	Database string // path of the store
+	Database string // path or URL of the store
 	Contacts string // path of the customers' numbers
 	API      string // base URL
 }
@@ -59,7 +63,12 @@ func (w Worker) Run(ctx context.Context, hold io.Reader) error {
 		_, _ = io.Copy(io.Discard, hold)
 		stop()
 	}()
+	lease := time.Duration(0) // the default
+	if migrate.IsDSN(w.Database) {
+		lease = shortLease
+	}
 	client, err := penstock.Open(ctx, w.Database, penstock.Config{
+		Lease:  lease,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	if err != nil {

@@ -58,8 +58,8 @@ func split(dsn string) (rest, schema string, err error) {
 	return u.String(), schema, nil
 }
 
-// withSchema is a DSN that names the schema.
-func withSchema(dsn, schema string) string {
+// WithSchema is a DSN that names the schema.
+func WithSchema(dsn, schema string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {
 		return dsn

@@ -79,7 +79,7 @@ func (s *Steps) Check(ctx context.Context, db DB, schema, dsn string) error {
 	case v == s.Newest():
 		return nil
 	}
-	command := "penstock migrate --db " + shellQuote(withSchema(Redact(dsn), schema))
+	command := "penstock migrate --db " + shellQuote(WithSchema(Redact(dsn), schema))
 	state := fmt.Sprintf("schema %s is at version %d, this program needs version %d", schema, v, s.Newest())
 	if v == 0 {
 		state = fmt.Sprintf("there are no tables in schema %s", schema)
