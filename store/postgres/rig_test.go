@@ -173,10 +173,15 @@ func (r *rig) drain(worker string) (n int) {
 	for {
 		res, err := r.st.Claim(r.ctx(), r.request(worker, 100))
 		r.must(err)
-		r.finish(worker, res.Jobs)
+		fs := finishesOf(worker, res.Jobs)
+		for i := range fs {
+			fs[i].Scarce = true // what they give back is waited for
+		}
+		_, err = r.st.Finish(r.ctx(), fs)
+		r.must(err)
 		n += len(res.Jobs)
-		if now, err := r.st.Now(r.ctx()); err == nil && len(res.Jobs) == 0 && res.NextAt > now+int64(time.Second/time.Microsecond) {
-			return n
+		if len(res.Jobs) == 0 && res.NextAt > res.Now+time.Second.Microseconds() && value[int](r, `SELECT count(*) FROM penstock.wake`) == 0 {
+			return n // what ended a moment ago is still announced, perhaps
 		}
 	}
 }
