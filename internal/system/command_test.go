@@ -63,14 +63,7 @@ func TestDemoByCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v.await(t, "calls of all", func() bool {
-		for name := range run {
-			if len(v.from(v.calls("api"), name)) == 0 {
-				return false
-			}
-		}
-		return true
-	})
+	v.awaitCalls(t, "api", messages/3)
 	// The one that makes the next call: it takes longer than the kill.
 	made := len(v.calls("api"))
 	last := v.awaitCalls(t, "api", made+1)[made:]
