@@ -66,7 +66,7 @@ func (t *tx) aheadOfPicture(a engine.Ahead) (q []statement) {
 	if g := a.OpenGates; g != nil && len(g.Bands) > 0 {
 		q = append(q, t.openGates(g))
 	}
-	if len(a.Ready) > 0 {
+	if missing := unknown(a.Ready, t.kept.lined); len(missing) > 0 {
 		q = append(q, t.readyLanes(a.Ready, a.ReadyMost))
 	}
 	if len(a.Heads) > 0 {

@@ -199,7 +199,11 @@ func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err err
 		} else if ctx.Err() == nil && s.cutBefore(err) {
 			err = fmt.Errorf("%w: %w", errConflict, err)
 		}
-		s.end(err)
+		if m == view && err == nil {
+			go s.end(nil) // nobody needs to wait for the end of a snapshot
+		} else {
+			s.end(err)
+		}
 		d.dialAnew(err, time.Since(begun))
 		if s.done && t.told {
 			d.hub.tell()

@@ -269,6 +269,8 @@ func (t *tx) readyLanes(gates []engine.GateKey, most int) statement {
 	bands, names := make([]int64, len(gates)), make([]string, len(gates))
 	for i, g := range gates {
 		bands[i], names[i] = g.Band, g.Limit
+	}
+	for _, g := range gates {
 		put(&t.kept.lined, g, part[engine.Lane]{all: true})
 	}
 	n := 0
@@ -284,13 +286,9 @@ func (t *tx) readyLanes(gates []engine.GateKey, most int) statement {
 		n++
 		p.all = n < most
 		t.kept.lined[k] = p
-		if n == most { // what comes after this gate was not looked at
-			after := false
-			for _, g := range gates {
-				if after {
-					delete(t.kept.lined, g)
-				}
-				after = after || g == k
+		if n == most { // what comes behind this gate was not looked at
+			for _, later := range gates[slices.Index(gates, k)+1:] {
+				delete(t.kept.lined, later)
 			}
 		}
 		return nil

@@ -40,7 +40,7 @@ CREATE TABLE lane (
   draws   text NOT NULL,
   state   smallint NOT NULL,
   next_at bigint NOT NULL,
-  gate    text NOT NULL,
+  gate    text NOT NULL COLLATE "C", -- as gate.limit_name, which it is joined with
   vtime   bigint NOT NULL,
   floor_at bigint NOT NULL DEFAULT 0,
   floor_id bigint NOT NULL DEFAULT 0
