@@ -167,6 +167,30 @@ func TestAServerThatCannotBeUsedIsSaid(t *testing.T) {
 	}
 }
 
+// Commands work through a pooler of transactions.
+func TestCommandsThroughAPooler(t *testing.T) {
+	t.Parallel()
+	dir, a, dsn := t.TempDir(), newAPI(t, apisim.Config{}), migrated(t)
+	pooled := pgtest.Bouncer(t, dsn)
+	if !strings.Contains(pooled, "pooler=") {
+		pooled = with(t, pooled, func(u *url.URL) { u.RawQuery += "&pooler=transaction" })
+	}
+	write(t, dir, "calls.jsonl", calls(a, 5)...)
+	for _, c := range []struct{ args, text string }{
+		{"run calls.jsonl --limit 100/s --json", `"done":5`},
+		{"enqueue --url " + a.URL, ""},
+		{"work --drain --json", `"done":1`},
+		{"exec --limit sms=5/s -- echo hello", "hello"},
+		{"doctor", "newest this program knows"},
+		{"prune --older-than 1us", "removed 6 jobs"},
+		{"migrate --status", "the newest"},
+	} {
+		by := begin(t, dir, on(pooled), strings.Fields(c.args)...)
+		by.wait()
+		by.exits(0).prints(c.text)
+	}
+}
+
 // The demo runs on a server as on a file, and leaves nothing there, also when it is
 // interrupted.
 func TestDemoOnAServerLeavesNothing(t *testing.T) {
