@@ -9,18 +9,14 @@ import (
 
 // Job returns a job with its bodies.
 func (s *Store) Job(ctx context.Context, id int64) (out store.Job, err error) {
-	err = s.db.View(ctx, func(tx Tx) error {
-		found, err := find(tx, store.Filter{IDs: []int64{id}, N: 1, Bodies: true})
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			return fmt.Errorf("job %d: %w", id, store.ErrNotFound)
-		}
-		out = found[0]
-		return nil
-	})
-	return out, err
+	found, err := s.found(ctx, store.Filter{IDs: []int64{id}, N: 1, Bodies: true})
+	switch {
+	case err != nil:
+		return out, err
+	case len(found) == 0:
+		return out, fmt.Errorf("job %d: %w", id, store.ErrNotFound)
+	}
+	return found[0], nil
 }
 
 // Jobs lists jobs in the order of their ids.
@@ -28,11 +24,27 @@ func (s *Store) Jobs(ctx context.Context, f store.Filter) (out []store.Job, err 
 	if f.N <= 0 {
 		f.N = 100
 	}
-	err = s.db.View(ctx, func(tx Tx) error {
-		out, err = find(tx, f)
-		return err
-	})
-	return out, err
+	return s.found(ctx, f)
+}
+
+// found lists jobs. Where there seem to be none, they may be in a lane that was
+// removed before they were to be seen, and that their announcement brings back.
+func (s *Store) found(ctx context.Context, f store.Filter) (out []store.Job, err error) {
+	for caught := false; ; caught = true {
+		announced := false
+		err = s.db.View(ctx, func(tx Tx) (err error) {
+			if out, err = find(tx, f); err == nil && len(out) == 0 && !caught {
+				announced, err = tx.Announced(AnyWake)
+			}
+			return err
+		})
+		if err != nil || !announced {
+			return out, err
+		}
+		if err := s.catchUp(ctx); err != nil {
+			return nil, err
+		}
+	}
 }
 
 func find(tx Tx, f store.Filter) ([]store.Job, error) {

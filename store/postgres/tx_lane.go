@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"slices"
-
 	"github.com/penstockhq/penstock/dispatch"
 	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store"
@@ -95,47 +93,71 @@ func (t *tx) findLanes(keys []store.LaneKey) ([]engine.Lane, error) {
 	if err := t.ask([]statement{t.lanes(&there, sqlLanesOf+` WHERE l.key = ANY ($1::bigint[]) ORDER BY b.id, l.id`, hashes)}); err != nil {
 		return lanes, err
 	}
-	for i, key := range keys {
-		want := laneOf(0, key)
-		for _, l := range there {
-			if sameLane(l, want) {
-				lanes[i] = l
-				break
-			}
+	// The hash alone does not tell which lane is meant.
+	known := make(map[string]engine.Lane, len(there))
+	for _, l := range there {
+		key := keyOf(l)
+		if name := engine.KeyText(&key); known[name].ID == 0 {
+			known[name] = l
 		}
-		if lanes[i].ID != 0 {
-			continue
+	}
+	var missing []engine.Lane
+	var missingHashes []int64
+	for i := range keys {
+		name := engine.KeyText(&keys[i])
+		if _, ok := known[name]; !ok {
+			known[name] = engine.Lane{} // it comes once
+			missing, missingHashes = append(missing, laneOf(0, keys[i])), append(missingHashes, hashes[i])
 		}
-		l, err := t.makeLane(want, hashes[i])
-		if err != nil {
-			return lanes, err
-		}
-		lanes[i], there = l, append(there, l)
+	}
+	if err := t.makeLanes(missing, missingHashes); err != nil {
+		return lanes, err
+	}
+	for _, l := range missing {
+		key := keyOf(l)
+		known[engine.KeyText(&key)] = l
+	}
+	for i := range keys {
+		lanes[i] = known[engine.KeyText(&keys[i])]
 	}
 	return lanes, nil
 }
 
-// sameLane reports whether the keys are the same: the hash alone does not tell.
-func sameLane(a, b engine.Lane) bool {
-	band := a.Band
-	band.ID = b.Band.ID
-	return band == b.Band && a.Group == b.Group && slices.Equal(a.Draws, b.Draws)
+func keyOf(l engine.Lane) store.LaneKey {
+	return store.LaneKey{Queue: l.Band.Queue, Kind: l.Band.Kind, Priority: l.Band.Priority, Run: l.Band.Run, Load: l.Band.Load,
+		Suspect: l.Band.Suspect, Group: l.Group, Draws: l.Draws}
 }
 
-// makeLane writes a new lane; ID 0: with the next id.
-func (t *tx) makeLane(l engine.Lane, hash int64) (_ engine.Lane, err error) {
-	if l.Band.ID, err = t.findBand(l.Band); err != nil {
-		return l, err
+// makeLanes writes new lanes, and sets their ids. However many they are, it takes
+// no more trips than they have bands.
+func (t *tx) makeLanes(lanes []engine.Lane, hashes []int64) error {
+	if len(lanes) == 0 {
+		return nil
 	}
-	id := any(l.ID)
-	if l.ID == 0 {
-		id = nil
+	var ids []int64
+	if err := t.ask([]statement{{sql: `SELECT nextval('penstock.lane_id') FROM generate_series(1, $1)`, args: []any{len(lanes)}, each: collect(&ids)}}); err != nil {
+		return err
 	}
-	_, err = t.one(`INSERT INTO penstock.lane (id, key, band, grp, draws, state, next_at, gate, vtime)
-		VALUES (coalesce($1::bigint, nextval('penstock.lane_id')), $2, $3, $4, $5, 0, 0, $6, 0) RETURNING id`,
-		func(s scan) error { return s(&l.ID) }, id, hash, l.Band.ID, l.Group, encodeDraws(l.Draws), l.Gate)
-	put(&t.kept.lanes, l.ID, l)
-	return l, err
+	n := len(lanes)
+	bands, groups, draws, gates := make([]int64, n), make([]string, n), make([]string, n), make([]string, n)
+	found := make(map[engine.Band]int64)
+	for i := range lanes {
+		l := &lanes[i]
+		band := l.Band
+		if found[band] == 0 {
+			id, err := t.findBand(band)
+			if err != nil {
+				return err
+			}
+			found[band] = id
+		}
+		l.ID, l.Band.ID = ids[i], found[band]
+		bands[i], groups[i], draws[i], gates[i] = l.Band.ID, l.Group, encodeDraws(l.Draws), l.Gate
+		put(&t.kept.lanes, l.ID, *l)
+	}
+	return t.write(`INSERT INTO penstock.lane (id, key, band, grp, draws, state, next_at, gate, vtime)
+		SELECT id, key, band, grp, draws, 0, 0, gate, 0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[]) u (id, key, band, grp, draws, gate)`,
+		ids, hashes, bands, groups, draws, gates)
 }
 
 // RestoreLane writes a lane that was removed before a job that was put into it was
@@ -146,9 +168,14 @@ func (t *tx) RestoreLane(l engine.Lane) (engine.Lane, error) {
 		return l, err
 	}
 	if there[0].ID == 0 {
-		key := store.LaneKey{Queue: l.Band.Queue, Kind: l.Band.Kind, Priority: l.Band.Priority, Run: l.Band.Run, Load: l.Band.Load,
-			Suspect: l.Band.Suspect, Group: l.Group, Draws: l.Draws}
-		return t.makeLane(laneOf(l.ID, key), hashLane(key))
+		key := keyOf(l)
+		l = laneOf(l.ID, key)
+		if l.Band.ID, err = t.findBand(l.Band); err != nil {
+			return l, err
+		}
+		put(&t.kept.lanes, l.ID, l)
+		return l, t.write(`INSERT INTO penstock.lane (id, key, band, grp, draws, state, next_at, gate, vtime) VALUES ($1, $2, $3, $4, $5, 0, 0, $6, 0)`,
+			l.ID, hashLane(key), l.Band.ID, l.Group, encodeDraws(l.Draws), l.Gate)
 	}
 	there[0].State = engine.LaneEmpty
 	return there[0], t.SaveLane(there[0])

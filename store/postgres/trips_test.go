@@ -1,0 +1,129 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstockhq/penstock/store"
+)
+
+// trips counts what goes to the server and is waited for.
+type trips struct{ n atomic.Int64 }
+
+func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (c *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (c *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if !strings.Contains(q.SQL, "pg_notify") { // nobody waits for it
+		c.n.Add(1)
+	}
+	return ctx
+}
+func (c *trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *trips) open(t *testing.T, dsn string) *Store {
+	t.Helper()
+	st, err := Open(context.Background(), dsn, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, _, err := configure(dsn, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.ConnConfig.Tracer = c
+	for _, pool := range []**pgxpool.Pool{&st.db.writers, &st.db.others} {
+		(*pool).Close()
+		if *pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
+// TestRoundTripsAreBounded: what is done all the time takes a number of trips to the
+// server that does not depend on how many jobs, lanes and limits it is about.
+func TestRoundTripsAreBounded(t *testing.T) {
+	r := newRig(t)
+	r.declare("api", "100000/s")
+	r.declare("key/*", "100000/s")
+	r.register("w")
+	for _, size := range []int{1, 50} {
+		c := new(trips)
+		st := c.open(t, r.dsn)
+		bound := func(what string, most int64, do func() error) {
+			t.Helper()
+			c.n.Store(0)
+			r.must(do())
+			n := c.n.Load()
+			t.Logf("%d jobs, %s: %d trips", size, what, n)
+			if n > most {
+				t.Errorf("%d jobs, %s: %d trips to the server, want at most %d", size, what, n, most)
+			}
+		}
+		plain, keyed := make([]store.NewJob, size), make([]store.NewJob, size)
+		for i := range size {
+			plain[i], keyed[i] = newJob(), newJob("api", fmt.Sprint("key/", i))
+			keyed[i].Unique = fmt.Sprint(size, "/", i)
+			keyed[i].Run, keyed[i].Ref, keyed[i].Hash = "run", keyed[i].Unique, "h"
+		}
+		insert := func(jobs []store.NewJob) func() error {
+			return func() error { _, err := st.Insert(r.ctx(), jobs); return err }
+		}
+		bound("insert into new lanes", 8, insert(keyed))
+		again := append([]store.NewJob(nil), keyed...)
+		for i := range again {
+			again[i].Unique += "again"
+			again[i].Ref = again[i].Unique
+		}
+		bound("insert, keyed", 2, insert(again))
+		bound("insert, plain", 8, insert(plain))
+		bound("insert, plain, lane known", 2, insert(plain))
+		for range 6 {
+			var res store.ClaimResult
+			bound("claim", 14, func() (err error) {
+				req := r.request("w", 100)
+				req.Places = 2 * size
+				res, err = st.Claim(r.ctx(), req)
+				return err
+			})
+			fs := finishesOf("w", res.Jobs)
+			bound("finish", 1, func() error { _, err := st.Finish(r.ctx(), fs); return err })
+		}
+		bound("heartbeat", 3, func() error { _, err := st.Heartbeat(r.ctx(), "w"); return err })
+		bound("claim, nothing there", 3, func() error {
+			req := r.request("w", 100)
+			req.Kinds = []string{"another"}
+			_, err := st.Claim(r.ctx(), req)
+			return err
+		})
+	}
+}
+
+// TestManyNewLanes: one insert of as many keys of a limit as jobs.
+func TestManyNewLanes(t *testing.T) {
+	r := newRig(t)
+	r.declare("shop/*", "1000/s")
+	jobs := make([]store.NewJob, 20_000)
+	for i := range jobs {
+		jobs[i] = newJob(fmt.Sprint("shop/", i))
+	}
+	r.insert(jobs...)
+	if n := value[int](r, `SELECT count(*) FROM penstock.lane`); n != len(jobs) {
+		t.Errorf("%d lanes, want %d", n, len(jobs))
+	}
+	r.insert(jobs[:100]...)
+	if n := value[int](r, `SELECT count(*) FROM penstock.lane`); n != len(jobs) {
+		t.Errorf("%d lanes after the same keys again, want %d", n, len(jobs))
+	}
+}
