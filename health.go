@@ -14,7 +14,9 @@ const illAfter = 5 * time.Second
 // Health returns nil if the store can be read and written, and every Work of
 // this client is alive: its heartbeats arrive, its claims go through, and
 // outcomes are stored. Otherwise its error says what is wrong, for a health
-// check to print. Give ctx a deadline: a store that hangs hangs Health.
+// check to print; of what Work does, once it has failed for some seconds. When the
+// store works again, Work goes on by itself, and Health is nil within 30 s. Give
+// ctx a deadline: a store that hangs hangs Health.
 func (c *Client) Health(ctx context.Context) error {
 	var all []error
 	if err := c.st.Ping(ctx); err != nil {

@@ -63,8 +63,9 @@ made, and -H stays in memory; neither is stored.
 
 Exit code: 0 all calls are done, 1 some are not (dead, cancelled, or invalid
 lines skipped), 2 bad usage or input and nothing was sent, 3 the database or the
-file of results failed, 130 or 143 ended by INT or TERM. The first signal lets
-running calls finish; a second one stops at once.`
+file of results failed, or the database did not work for a minute, 130 or 143 ended
+by INT or TERM. The first signal lets running calls finish; a second one stops at
+once.`
 
 const runExample = `  # 5 calls a second, the results in a file; run it again to go on
   penstock run calls.jsonl --limit 5/s --out results.jsonl

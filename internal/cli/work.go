@@ -27,8 +27,8 @@ TERM lets running calls finish, for up to --grace; a second one stops at once. C
 that did not begin stay in line, those that were broken off are made again.
 
 Exit code: 0 with --drain: no call is left, and none that was made here is dead; 1
-some of those are dead; 2 bad usage; 3 the database failed; 130 or 143 ended by INT or
-TERM.`
+some of those are dead; 2 bad usage; 3 the database failed, or did not work for a
+minute; 130 or 143 ended by INT or TERM.`
 
 const workExample = `  # a worker for good, with metrics on http://127.0.0.1:9090/metrics
   penstock work -H "Authorization: Bearer $API_TOKEN" --metrics :9090
