@@ -205,7 +205,9 @@ func TestDemoOnAServerLeavesNothing(t *testing.T) {
 		t.Errorf("%d schemas are left; it said\n%s", n, &c.stderr)
 	}
 	c = begin(t, folder, inEmpty(folder), "demo", "--db", dsn)
-	until(t, "it works", func() bool { return count(`SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock listens%'`) > 0 })
+	until(t, "it works", func() bool {
+		return count(`SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock listens%'`) > 0
+	})
 	c.kill(syscall.SIGTERM)
 	c.wait()
 	c.exits(143)
