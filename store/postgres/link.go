@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -35,6 +36,7 @@ type session struct {
 	name  func(string) string
 	conn  *pgxpool.Conn
 	ends  bool // the COMMIT was sent
+	due   bool // and all before it has run
 	done  bool // committed
 }
 
@@ -62,7 +64,9 @@ func (s *session) commit(ctx context.Context, rest, behind []statement) error {
 		return nil
 	}}
 	s.ends = true
-	return s.send(ctx, append(append(rest, commit), behind...))
+	// Its answer tells that the server has come to the COMMIT.
+	due := statement{sql: `SELECT`, ran: func(string) error { s.due = true; return nil }}
+	return s.send(ctx, append(append(rest, due, commit), behind...))
 }
 
 // cutBefore reports whether the connection was lost before the COMMIT was sent: then
@@ -72,7 +76,12 @@ func (s *session) cutBefore(err error) bool {
 		return false
 	}
 	var preparing pgx.ErrPreprocessingBatch // which is done before anything is run
-	return !s.ends || errors.As(err, &preparing)
+	if !s.ends || errors.As(err, &preparing) {
+		return true
+	}
+	// A server that ends a session says so behind all answers that it has.
+	var last *pgconn.PgError
+	return !s.due && errors.As(err, &last) && last.Severity == "FATAL"
 }
 
 // rollbackWithin bounds how long a rollback may take: a connection that does not

@@ -27,6 +27,9 @@ func (b *beforeCommit) Append(ctx context.Context, fn func(engine.Tx) error) err
 
 func hooked(fn func(engine.Tx) error, hook func()) func(engine.Tx) error {
 	return func(t engine.Tx) error {
+		if _, err := t.Counter("x"); err != nil { // begins it, which may else travel with the commit
+			return err
+		}
 		if err := fn(t); err != nil {
 			return err
 		}
