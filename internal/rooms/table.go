@@ -58,7 +58,7 @@ var Table = []Room{
 			"store/memory", "store/sqlite", "store/postgres", "store/postgres/migrate", "store/engine", "store",
 			"dispatch", "limit", "limit/header", "retry",
 		},
-		Tests: []string{"httpcall"},
+		Tests: []string{"httpcall", "github.com/jackc/pgx/v5"},
 	},
 	{
 		Path:    "store/storetest",

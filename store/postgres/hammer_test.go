@@ -66,7 +66,7 @@ func TestH2_WakesHammered(t *testing.T) {
 				if _, err := r.within(tx, job()); err != nil {
 					return err
 				}
-				time.Sleep(rand.N(5 * time.Millisecond)) // it does other things
+				<-time.After(rand.N(5 * time.Millisecond)) // it does other things
 			}
 			if rand.IntN(4) == 0 {
 				return tx.Rollback(r.ctx())
@@ -113,7 +113,7 @@ func TestH2_WakesHammered(t *testing.T) {
 			if finds > 0 {
 				err = fmt.Errorf("the sweep found %d lanes that should have been awake", finds)
 			}
-			time.Sleep(20 * time.Millisecond)
+			<-time.After(20 * time.Millisecond)
 			return err
 		})
 	}
@@ -130,7 +130,7 @@ func TestH2_WakesHammered(t *testing.T) {
 			t.Error(w)
 		}
 		looks++
-		time.Sleep(2 * time.Millisecond)
+		<-time.After(2 * time.Millisecond)
 		return err
 	})
 	wg.Wait()

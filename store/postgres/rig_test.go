@@ -273,14 +273,14 @@ func (r *rig) waitsOn(pid int32) {
 		if time.Now().After(end) {
 			r.t.Fatal("nobody waits for the transaction")
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
 // soon waits until a condition holds that others bring about.
 func (r *rig) soon(what string, holds func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !holds(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.t.Fatalf("%s: not after 30 s", what)
 		}
