@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"slices"
+
 	"github.com/penstockhq/penstock/dispatch"
 	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store"
