@@ -300,3 +300,64 @@ func TestTidyAtAMillionRows(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsAtAMillionRows: what people and metrics look at takes a pass over the
+// jobs at most, with 100,000 lanes, too, whatever the server believes of the tables. A
+// plan that goes through all jobs for each lane takes hours.
+func TestCountsAtAMillionRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million rows")
+	}
+	r := rigOn(t, explainer(t).DSN("penstock"))
+	r.declare("api", "1000000/s")
+	r.insert(newJob())
+	e := &explaining{}
+	st := e.open(t, r.dsn)
+	look := func() {
+		ctx := r.ctx()
+		lines, err := st.Lines(ctx)
+		r.must(err)
+		unserved, err := st.Unserved(ctx)
+		r.must(err)
+		queues, err := st.Queues(ctx)
+		r.must(err)
+		_, err = st.Flow(ctx, 0)
+		r.must(err)
+		_, err = st.CountRun(ctx, "run")
+		r.must(err)
+		for _, f := range []store.Filter{
+			{States: []store.State{store.Waiting, store.Running}, Kind: "k", N: 1},
+			{States: []store.State{store.Dead}}, {Queue: "q"}, {Limit: "key/*"}, {Run: "run"},
+		} {
+			_, err = st.Jobs(ctx, f)
+			r.must(err)
+		}
+		t.Logf("%d lines, %d unserved, %d queues", len(lines), len(unserved), len(queues))
+	}
+	look()
+	e.take()
+	r.fill()
+	for _, pass := range []string{"planned while the tables were empty", "never analyzed", "analyzed"} {
+		switch pass {
+		case "never analyzed":
+			st = e.open(t, r.dsn)
+		case "analyzed":
+			r.exec(`ANALYZE`)
+			st = e.open(t, r.dsn)
+		}
+		began := time.Now()
+		look()
+		t.Logf("%s: %v", pass, time.Since(began))
+		for _, x := range e.take() {
+			x.plan.each(func(p plan) {
+				rows, _ := p["Actual Rows"].(float64)
+				loops, _ := p["Actual Loops"].(float64)
+				removed, _ := p["Rows Removed by Filter"].(float64)
+				join, _ := p["Rows Removed by Join Filter"].(float64)
+				if n := (rows + removed + join) * max(loops, 1); n > 2_000_000 {
+					t.Errorf("%s: %v rows\n%s\n%v", pass, n, x.sql, p)
+				}
+			})
+		}
+	}
+}

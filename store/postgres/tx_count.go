@@ -10,7 +10,7 @@ import (
 
 // Jobs are counted by lane, where the index has the order, and added up.
 const (
-	sqlVisible  = ` JOIN penstock.lane l ON l.id = c.lane JOIN penstock.band b ON b.id = l.band WHERE b.load = ''`
+	sqlVisible  = sqlLaneOf + `c.lane` + sqlBandOfLane + ` WHERE b.load = ''`
 	sqlDueLanes = `(SELECT lane, count(*) AS n FROM penstock.job WHERE state = 1 AND at <= $1 GROUP BY lane) c` + sqlVisible
 )
 
@@ -116,9 +116,8 @@ func (t *tx) CountDue(at int64) (out []store.Unserved, err error) {
 
 func (t *tx) RecentEnds(since int64, n int) (map[string]store.Flow, error) {
 	flows := make(map[string]store.Flow)
-	return flows, t.read(`SELECT b.queue, count(*), min(e.finished_at) FROM (SELECT lane, state, finished_at FROM penstock.ended ORDER BY id DESC LIMIT $1) e
-		JOIN penstock.lane l ON l.id = e.lane JOIN penstock.band b ON b.id = l.band
-		WHERE e.finished_at >= $2 AND e.state <> 5 GROUP BY b.queue`, func(s scan) error {
+	return flows, t.read(`SELECT b.queue, count(*), min(e.finished_at) FROM (SELECT lane, state, finished_at FROM penstock.ended ORDER BY id DESC LIMIT $1) e`+
+		sqlLaneOf+`e.lane`+sqlBandOfLane+` WHERE e.finished_at >= $2 AND e.state <> 5 GROUP BY b.queue`, func(s scan) error {
 		var name string
 		var f store.Flow
 		err := s(&name, &f.Ended, &f.First)

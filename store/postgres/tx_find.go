@@ -41,6 +41,13 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 	return jobs[:min(f.N, len(jobs))], nil
 }
 
+// A job's lane, and its band, are looked up behind the job. As plain joins a server that
+// believes a table to be empty takes it first, and looks through all jobs for each row.
+const (
+	sqlLaneOf     = ` CROSS JOIN LATERAL (SELECT * FROM penstock.lane x WHERE x.id = `
+	sqlBandOfLane = ` OFFSET 0) l CROSS JOIN LATERAL (SELECT * FROM penstock.band x WHERE x.id = l.band OFFSET 0) b`
+)
+
 func splitStates(states []store.State) (hot, ended []store.State) {
 	if len(states) == 0 {
 		return []store.State{store.Waiting, store.Running}, []store.State{store.Done, store.Dead, store.Cancelled}
@@ -64,7 +71,7 @@ func findQuery(f store.Filter, states []store.State, from, when string) (string,
 		args = append(args, value)
 		s.WriteString(" AND " + strings.ReplaceAll(condition, "?", "$"+strconv.Itoa(len(args))))
 	}
-	s.WriteString(from + ` JOIN penstock.lane l ON l.id = j.lane JOIN penstock.band b ON b.id = l.band WHERE b.load = ''`)
+	s.WriteString(from + sqlLaneOf + `j.lane` + sqlBandOfLane + ` WHERE b.load = ''`)
 	switch {
 	case len(states) == 1:
 		s.WriteString(` AND j.state = ` + strconv.Itoa(int(states[0])))
