@@ -194,6 +194,10 @@ func TestA3_AServerThatTakesNoWritesIsLeft(t *testing.T) {
 	if err := s.health(); !errors.Is(err, postgres.ErrReadOnly) {
 		t.Errorf("Health: %v, expected ErrReadOnly", err)
 	}
+	// Nor is one well that has nothing to write just now.
+	if err := s.open(s.server.DSN("penstock"), &syncBuffer{}).Health(t.Context()); !errors.Is(err, postgres.ErrReadOnly) {
+		t.Errorf("Health of a client without work: %v, expected ErrReadOnly", err)
+	}
 	// From now on it takes writes, over connections that are new.
 	s.server.Exec(`ALTER DATABASE penstock RESET default_transaction_read_only`)
 	s.resumes()
