@@ -151,11 +151,13 @@ func (d *db) View(ctx context.Context, fn func(engine.Tx) error) error {
 // again runs a transaction until it meets no other.
 func (d *db) again(ctx context.Context, m mode, fn func(engine.Tx) error) error {
 	met := 0
+	var taken error // what it waits for
 	for try := 1; ; try++ {
 		err := d.run(ctx, m, fn)
 		var wait time.Duration
 		switch {
 		case errors.Is(err, errTaken):
+			taken = err
 			most := min(time.Duration(try)*appendAgain/4, appendAgain)
 			if m == alone {
 				most = min(time.Duration(try)*updateAgain/4, updateAgain)
@@ -166,6 +168,8 @@ func (d *db) again(ctx context.Context, m mode, fn func(engine.Tx) error) error 
 				return err
 			}
 			wait = rand.N(time.Duration(met) * time.Millisecond)
+		case taken != nil && ctx.Err() != nil:
+			return errors.Join(taken, ctx.Err())
 		default:
 			return err
 		}

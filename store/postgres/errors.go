@@ -35,7 +35,9 @@ func translate(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch pg.Code {
-		case "40001", "40P01", "23505", "25P03": // serialization failure, deadlock, unique violation, idle for too long
+		// Serialization failure, deadlock, unique violation; the session was ended while
+		// it was idle for too long, or by somebody: the server says so before a commit only.
+		case "40001", "40P01", "23505", "25P03", "57P01":
 			return fmt.Errorf("%w: %w", errConflict, err)
 		case "55P03": // lock_timeout
 			return fmt.Errorf("%w: %w", store.ErrBusy, err)
