@@ -8,7 +8,6 @@ import (
 // end; the rest was read ahead, and is given out once.
 type kept struct {
 	lanes  map[int64]engine.Lane
-	bands  map[int64]engine.Band
 	gates  map[engine.GateKey]maybe[engine.Gate]
 	specs  map[string]maybe[engine.LimitRow]
 	states map[string][]byte
