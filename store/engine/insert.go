@@ -41,7 +41,7 @@ func (s *Store) Insert(ctx context.Context, jobs []store.NewJob) (out []store.In
 
 // errReplace: a job that others may be starting cannot be changed by a transaction
 // that commits nobody knows when.
-var errReplace = errors.New("Replace inside a transaction of the caller's: this store cannot; enqueue it after the commit, or without Replace")
+var errReplace = errors.New("a job with Replace inside a transaction of the caller's: this store cannot; enqueue it after the commit, or without Replace")
 
 // Insert writes all jobs or none within a transaction, which may be the user's own.
 func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
