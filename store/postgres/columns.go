@@ -72,7 +72,7 @@ const (
 		SELECT ` + commonValues + `, ` + leaseValues + ` FROM unnest(` + commonUnnest + `, ` + leaseUnnest + `) u (` + commonNames + `, ` + leaseNames + `)
 		ORDER BY u.unique_key`
 	sqlSaveJobs = `UPDATE penstock.job j SET (` + commonNames + `, ` + leaseNames + `) = (` + commonValues + `, ` + leaseValues + `)
-		FROM unnest(` + commonUnnest + `, ` + leaseUnnest + `) u (` + commonNames + `, ` + leaseNames + `) WHERE j.id = u.id`
+		FROM unnest(` + commonUnnest + `, ` + leaseUnnest + `) u (` + commonNames + `, ` + leaseNames + `) WHERE j.id = ANY (ARRAY[u.id])`
 	sqlEndJobs = `INSERT INTO penstock.ended (` + commonNames + `, ` + endNames + `)
 		SELECT ` + commonValues + `, ` + endValues + ` FROM unnest(` + commonUnnest + `, ` + endUnnest + `) u (` + commonNames + `, ` + endNames + `)`
 )

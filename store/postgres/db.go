@@ -62,6 +62,10 @@ var _ engine.DB = (*db)(nil)
 // The settings of a transaction hold for it alone, so they work behind a pooler
 // too. The planner must take the indexes whatever it believes of the tables: the
 // statistics of one that was empty an hour ago would have it sort a backlog.
+//
+// Where a statement names rows one by one, they are joined by = ANY (ARRAY[...]): that
+// can be looked up in an index, and nothing else. Joined by =, a plan that was made
+// while the table was empty goes through the whole of it for each name.
 const setUp = `set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 

@@ -141,7 +141,8 @@ func TestJ1_PlansAtAMillionRows(t *testing.T) {
 	r.declare("api", "1000000/s")
 	r.declare("key/*", "1/s")
 	r.register("w")
-	r.insert(newJob()) // the lane without limits
+	r.insert(newJob())       // the lane without limits
+	r.exec(`VACUUM ANALYZE`) // the server knows for sure that they are empty
 	e := &explaining{}
 	warm := e.open(t, r.dsn)
 	for range 8 {
@@ -359,5 +360,47 @@ func TestCountsAtAMillionRows(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestPlansInACallersTransaction: a caller's connection planned the statements while
+// the tables were empty. It does not read them whole when they are not, and the
+// transaction has the settings that it had.
+func TestPlansInACallersTransaction(t *testing.T) {
+	r := newRig(t)
+	cfg, err := pgxpool.ParseConfig(r.plain)
+	r.must(err)
+	cfg.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(r.ctx(), cfg)
+	r.must(err)
+	defer pool.Close()
+	n := 0
+	enqueue := func() (scans int) {
+		tx, err := pool.Begin(r.ctx())
+		r.must(err)
+		for range 8 {
+			n++
+			unique, call := newJob(), newJob()
+			unique.Unique = fmt.Sprint("key ", n)
+			call.Run, call.Ref, call.Hash = "run", unique.Unique, "h"
+			_, err := r.within(tx, unique, call)
+			r.must(err)
+			r.must(r.st.Within(r.ctx(), tx, func(t engine.Tx) error { _, _, err := t.Effect(unique.Unique); return err }))
+		}
+		var seqscan string
+		r.must(tx.QueryRow(r.ctx(), `SELECT sum(seq_scan), current_setting('enable_seqscan') FROM pg_stat_xact_user_tables WHERE schemaname = $1`, r.schema).Scan(&scans, &seqscan))
+		if seqscan != "on" {
+			t.Errorf("the caller's transaction has enable_seqscan = %s now", seqscan)
+		}
+		r.must(tx.Commit(r.ctx()))
+		return scans
+	}
+	r.exec(`VACUUM ANALYZE`)
+	enqueue()
+	enqueue()
+	r.exec(`INSERT INTO penstock.job (id, lane, state, at, enqueued_at, expires_at, starts, cancel, unique_key)
+		SELECT nextval('penstock.job_id'), 1, 1, 1, 1, 0, 0, false, 'u' || i FROM generate_series(1, 20000) i`)
+	if scans := enqueue(); scans > 0 {
+		t.Errorf("tables were read whole %d times", scans)
 	}
 }

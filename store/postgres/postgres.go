@@ -133,6 +133,12 @@ func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "penstock"
 	}
+	if !o.Pooler { // for what is read behind a commit, when the settings of the transaction are gone
+		cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `SET enable_seqscan = off`)
+			return err
+		}
+	}
 	if o.Pooler {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}

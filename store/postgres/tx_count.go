@@ -174,7 +174,7 @@ func (t *tx) DropGates(gates []engine.Gate) (int, error) {
 	t.kept.moved()
 	t.kept.gates = nil
 	dropped, err := t.listIDs(`DELETE FROM penstock.gate g USING unnest($1::text[], $2::bigint[]) u (name, band)
-		WHERE g.limit_name = u.name AND g.band = u.band AND g.opens_at = $3 RETURNING g.band`, names, bands, engine.Empty)
+		WHERE g.limit_name = ANY (ARRAY[u.name]) AND g.band = ANY (ARRAY[u.band]) AND g.opens_at = $3 RETURNING g.band`, names, bands, engine.Empty)
 	return len(dropped), err
 }
 

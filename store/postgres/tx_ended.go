@@ -103,7 +103,7 @@ func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, then fu
 // state + 0: so that no partial index of running jobs comes into question. The
 // planner takes one of those while its statistics say that few jobs run.
 const sqlEndDone = `WITH gone AS (DELETE FROM penstock.job j USING unnest($1::bigint[], $2::bigint[], $6::bigint[]) u (id, token, passed)
-		WHERE j.id = u.id AND j.token = u.token AND j.worker = $3 AND j.state + 0 = 2 AND j.past IS NULL AND NOT j.cancel
+		WHERE j.id = ANY (ARRAY[u.id]) AND j.token = u.token AND j.worker = $3 AND j.state + 0 = 2 AND j.past IS NULL AND NOT j.cancel
 		RETURNING j.id, j.lane, j.at, j.enqueued_at, j.expires_at, j.unique_key, j.run, j.ref, j.starts, j.charges, u.passed),
 	moved AS (INSERT INTO penstock.ended (id, lane, state, at, enqueued_at, expires_at, unique_key, run, ref, starts, cancel, finished_at)
 		SELECT id, lane, 3, at, enqueued_at, expires_at, unique_key, run, ref, starts, false, CASE WHEN $4::bigint = 0 THEN ` + nowOnServer + ` ELSE $4 END FROM gone),

@@ -96,7 +96,7 @@ func (t *tx) gatesByKey(keys []engine.GateKey) statement {
 }
 
 const sqlGates = `SELECT ` + gateColumns + ` FROM unnest($1::text[], $2::bigint[]) e (name, band)
-	JOIN penstock.gate g ON g.limit_name = e.name AND g.band = e.band`
+	JOIN penstock.gate g ON g.limit_name = ANY (ARRAY[e.name]) AND g.band = ANY (ARRAY[e.band])`
 
 func (t *tx) SaveGate(g engine.Gate) error {
 	key := engine.GateKey{Band: g.Band, Limit: g.Limit}

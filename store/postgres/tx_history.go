@@ -14,7 +14,10 @@ func (t *tx) Call(run, ref string) (engine.Call, bool, error) {
 	return c, found, err
 }
 
-const sqlCalls = `SELECT ref, job, hash, line FROM penstock.call WHERE run = $1 AND ref = ANY ($2::text[])`
+// Each by itself: asked for all at once, a plan that was made while the table was empty
+// goes through the whole run.
+const sqlCalls = `SELECT c.ref, c.job, c.hash, c.line FROM unnest($2::text[]) e (ref)
+	CROSS JOIN LATERAL (SELECT * FROM penstock.call k WHERE k.run = $1 AND k.ref = e.ref LIMIT 1) c`
 
 func (t *tx) AddCall(c engine.Call) error {
 	delete(t.kept.calls, callKey(c.Run, c.Ref))

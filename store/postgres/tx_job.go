@@ -207,7 +207,7 @@ func (t *tx) Lease(jobs []*engine.Job) error {
 		slots[i], texts[i], starts[i] = j.Slot, encodeCharges(j.Charges), int32(j.Starts)
 	}
 	return t.write(`UPDATE penstock.job j SET state = $2, worker = $3, token = $4, lease_at = $5, slot = u.slot, charges = nullif(u.charges, ''), starts = u.starts
-		FROM unnest($1::bigint[], $6::bigint[], $7::text[], $8::int[]) u (id, slot, charges, starts) WHERE j.id = u.id`,
+		FROM unnest($1::bigint[], $6::bigint[], $7::text[], $8::int[]) u (id, slot, charges, starts) WHERE j.id = ANY (ARRAY[u.id])`,
 		jobIDs(jobs), int16(j.State), j.Worker, j.Token, j.LeaseAt, slots, texts, starts)
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/penstockhq/penstock/dispatch"
@@ -13,7 +14,7 @@ import (
 const (
 	bandColumns = `b.id, b.queue, b.kind, b.priority, b.run, b.load, b.suspect`
 	laneColumns = `l.id, l.grp, l.draws, l.state, l.next_at, l.gate, l.vtime, l.floor_at, l.floor_id, ` + bandColumns
-	sqlLanesOf  = `SELECT ` + laneColumns + ` FROM penstock.lane l JOIN penstock.band b ON b.id = l.band`
+	sqlLanesOf  = `SELECT ` + laneColumns + ` FROM penstock.lane l JOIN penstock.band b ON b.id = ANY (ARRAY[l.band])`
 )
 
 func readLane(s scan) (l engine.Lane, err error) {
@@ -92,9 +93,10 @@ func (t *tx) findLanes(keys []store.LaneKey) ([]engine.Lane, error) {
 		hashes[i] = hashLane(key)
 	}
 	var there []engine.Lane
-	if err := t.ask([]statement{t.lanes(&there, sqlLanesOf+` WHERE l.key = ANY ($1::bigint[]) ORDER BY b.id, l.id`, hashes)}); err != nil {
+	if err := t.ask([]statement{t.lanes(&there, sqlLanesOf+` WHERE l.key = ANY ($1::bigint[])`, hashes)}); err != nil {
 		return lanes, err
 	}
+	slices.SortFunc(there, func(a, b engine.Lane) int { return cmp.Or(cmp.Compare(a.Band.ID, b.Band.ID), cmp.Compare(a.ID, b.ID)) })
 	// The hash alone does not tell which lane is meant.
 	known := make(map[string]engine.Lane, len(there))
 	for _, l := range there {
@@ -187,7 +189,7 @@ func (t *tx) RestoreLane(l engine.Lane) (engine.Lane, error) {
 func (t *tx) findBand(b engine.Band) (id int64, err error) {
 	args := []any{b.Load, b.Kind, b.Run, b.Queue, b.Priority, b.Suspect}
 	found, err := t.one(`SELECT id FROM penstock.band WHERE load = $1 AND kind = $2 AND run = $3 AND queue = $4 AND priority = $5 AND suspect = $6
-		ORDER BY id LIMIT 1`, func(s scan) error { return s(&id) }, args...)
+		ORDER BY id + 0 LIMIT 1`, func(s scan) error { return s(&id) }, args...) // by its key, not by going through the ids
 	if err != nil || found {
 		return id, err
 	}
@@ -236,7 +238,7 @@ func (t *tx) flushLanes(lanes []engine.Lane) {
 	}
 	_ = t.write(`UPDATE penstock.lane l SET state = u.state, next_at = u.next_at, gate = u.gate, vtime = u.vtime, floor_at = u.floor_at, floor_id = u.floor_id
 		FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[]) u (id, state, next_at, gate, vtime, floor_at, floor_id)
-		WHERE l.id = u.id`, ids, states, next, gates, vtimes, floorAts, floorIDs)
+		WHERE l.id = ANY (ARRAY[u.id])`, ids, states, next, gates, vtimes, floorAts, floorIDs)
 }
 
 func (t *tx) SleepingLanes(at int64, n int) ([]engine.Lane, error) {
@@ -327,14 +329,14 @@ func (t *tx) readyLanes(gates []engine.GateKey, most int) statement {
 // Each gate's lanes come from the index in order, and the whole ends at the limit.
 const sqlLinedUp = `SELECT ` + laneColumns + ` FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY e (band, gate, ord)
 	CROSS JOIN LATERAL (SELECT * FROM penstock.lane r WHERE r.band = e.band AND r.gate = e.gate AND r.state = 1 ORDER BY r.vtime, r.id LIMIT $3) l
-	JOIN penstock.band b ON b.id = l.band ORDER BY e.ord, l.vtime, l.id LIMIT $3`
+	JOIN penstock.band b ON b.id = ANY (ARRAY[l.band]) ORDER BY e.ord, l.vtime, l.id LIMIT $3`
 
 func (t *tx) LanePage(after int64, n int) ([]engine.Lane, error) {
 	return t.listLanes(sqlLanesOf+` WHERE l.id > $1 ORDER BY l.id LIMIT $2`, after, n)
 }
 
 func (t *tx) BandLanes(band, after int64, n int) ([]engine.Lane, error) {
-	return t.listLanes(sqlLanesOf+` WHERE l.band = $1 AND l.id > $2 ORDER BY l.id LIMIT $3`, band, after, n)
+	return t.listLanes(sqlLanesOf+` WHERE l.band = $1 AND l.id + 0 > $2 ORDER BY l.id + 0 LIMIT $3`, band, after, n)
 }
 
 // FirstDue does not rely on the lane's floor: who checks a lane asks here. A claim

@@ -79,14 +79,16 @@ func keepsSnapshot(isolation string) bool {
 }
 
 func (s *Store) within(ctx context.Context, l link, isolation *string, fn func(engine.Tx) error) error {
+	var seqscan string // the transaction's setting; a rollback to the savepoint brings it back as well
 	if err := l.send(ctx, []statement{{sql: `SAVEPOINT penstock`},
-		{sql: `SELECT current_setting('transaction_isolation')`, each: func(s scan) error { return s(isolation) }}}); err != nil {
+		{sql: `SELECT current_setting('transaction_isolation'), current_setting('enable_seqscan')`, each: func(s scan) error { return s(isolation, &seqscan) }},
+		{sql: `SELECT set_config('enable_seqscan', 'off', true)`}}); err != nil {
 		return err
 	}
 	t := &tx{link: l, ctx: ctx, mode: adding, clock: s.db.clock, lanesOf: s.db.lanes}
 	err := fn(t)
 	if err == nil {
-		if err = l.send(ctx, append(t.waiting(), statement{sql: `RELEASE SAVEPOINT penstock`})); err == nil {
+		if err = l.send(ctx, append(t.waiting(), statement{sql: `SELECT set_config('enable_seqscan', $1, true)`, args: []any{seqscan}}, statement{sql: `RELEASE SAVEPOINT penstock`})); err == nil {
 			return nil
 		}
 	}
