@@ -23,7 +23,7 @@ func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBat
 func (c *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (c *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	if !strings.Contains(q.SQL, "pg_notify") { // nobody waits for it
+	if !strings.Contains(q.SQL, "pg_notify") && !strings.HasPrefix(q.SQL, "SET ") { // nobody waits for it, or once per connection
 		c.n.Add(1)
 	}
 	return ctx
