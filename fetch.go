@@ -165,7 +165,7 @@ func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
 		over()
 		if err == nil {
 			w.c.clock.sample(before, time.Now(), res.Now) // its slots are of this clock
-			w.lead.claimed(-w.c.clock.until(res.Now))
+			w.lead.claimed(-w.c.clock.until(res.Now), len(res.Jobs))
 			w.c.trouble.clear(w, "claim jobs")
 			w.claimedAs = r.Worker
 			return res, nil

@@ -1,7 +1,7 @@
 package penstock
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/penstockhq/penstock/limit"
@@ -15,21 +15,39 @@ const (
 // lead is how far ahead this worker needs its slots to lie, so that starts are in
 // time although claims take long. Starts that come too late are given back, never
 // made: so a slow store costs rate at first, and never a limit.
-type lead struct{ d atomic.Int64 }
+type lead struct {
+	mu   sync.Mutex
+	d    time.Duration
+	jobs int // that the claim brought which the lead follows; fades
+}
 
-func (l *lead) now() time.Duration { return time.Duration(l.d.Load()) }
+func (l *lead) now() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.d
+}
 
-// claimed is told how old a claim was when its jobs came. The lead follows slow
-// claims at once and quick ones soon. Starts that are late for another reason (no
-// place, no processor) do not move it: slots further ahead would not help them, and
-// would only hold their places for longer.
-func (l *lead) claimed(took time.Duration) {
-	d := l.d.Load() / 2
+// claimed is told how old a claim was when its jobs came, and how many they were.
+// The lead follows slow claims at once. Quick ones take it back soon, unless they
+// bring far fewer jobs: those say little of a claim that brings many. Starts that
+// are late for another reason (no place, no processor) do not move it: slots further
+// ahead would not help them, and would only hold their places for longer.
+func (l *lead) claimed(took time.Duration, jobs int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	need := time.Duration(0)
 	if took > leadLeast {
-		d = max(d, int64(min(2*took, leadMost)))
+		need = min(2*took, leadMost)
 	}
-	if d < int64(time.Millisecond) {
-		d = 0
+	switch {
+	case need >= l.d:
+		l.d, l.jobs = need, jobs
+	case 2*jobs >= l.jobs:
+		l.d, l.jobs = max(l.d/2, need), jobs
+	default:
+		l.jobs -= l.jobs/8 + 1
 	}
-	l.d.Store(d)
+	if l.d < time.Millisecond {
+		l.d = 0
+	}
 }

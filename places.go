@@ -22,7 +22,7 @@ const (
 	aheadPerPlace = 4
 	aheadLeast    = 64
 	aheadPatience = 500 * time.Millisecond // a job fetched ahead is given back after so long
-	overMost      = 250                    // starts under limits beyond the places, as long as none comes late
+	overMost      = 1000                   // starts under limits beyond the places, as long as none comes late
 )
 
 // suspectOne is how many suspects a process runs at a time: if it dies, it must
