@@ -10,15 +10,6 @@ import (
 	"github.com/penstockhq/penstock/store/engine"
 )
 
-// starts makes two starts of one job: the first one's lease is lost.
-func (r *rig) starts() (lost, now store.Claimed) {
-	r.t.Helper()
-	r.insert(newJob())
-	r.must(r.st.Register(r.ctx(), store.Worker{ID: "gone", Kinds: []string{"k"}, Lease: time.Millisecond}))
-	lost = r.claim("gone", 1)[0]
-	return lost, r.takeOver()
-}
-
 // takeOver rescues the only job and starts it again.
 func (r *rig) takeOver() store.Claimed {
 	r.t.Helper()

@@ -27,7 +27,7 @@ func newListener(t *testing.T, r *rig, dsn string) *listener {
 	l := &listener{rig: r, here: r.open(dsn), other: r.open(r.dsn)}
 	l.watch = l.here.Watch(ctx)
 	l.listen = func(but int32) int32 {
-		rows, err := r.pool.Query(r.ctx(), `SELECT pid FROM pg_stat_activity WHERE (query LIKE 'LISTEN %' OR query LIKE 'SELECT pg_is_in_recovery()%') AND application_name = 'penstock' AND datname = current_database() AND pid <> $1`, but)
+		rows, err := r.pool.Query(r.ctx(), `SELECT pid FROM pg_stat_activity WHERE application_name = $2 AND datname = current_database() AND query <> '' AND pid <> $1`, but, listenerName(r.schema))
 		r.must(err)
 		pids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
 		r.must(err)

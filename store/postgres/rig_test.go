@@ -48,7 +48,12 @@ func rigOn(t testing.TB, dsn string) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, dsn: in, plain: dsn, schema: u.Query().Get("schema")}
-	if r.pool, err = pgxpool.New(context.Background(), dsn); err != nil {
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MaxConns = 40
+	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.pool.Close)
