@@ -23,6 +23,9 @@ type Transaction any
 //
 // PostgreSQL: the transaction may be of any isolation level and stay open for long;
 // it holds up nobody but those who enqueue the same unique key. Replace is refused.
+// SQLSTATE 40001 (a unique key was taken since the transaction's snapshot, in REPEATABLE
+// READ and above) and 40P01 (two transactions want each other's keys) mean: roll back and
+// run it again.
 //
 // SQLite: open the file with database/sql and the driver "sqlite" of
 // modernc.org/sqlite, with a busy timeout, and begin the transaction with
