@@ -15,7 +15,7 @@ type gueQueue struct {
 	c    *gue.Client
 }
 
-// guePool is how many connections gue gets: with more or fewer it was not faster.
+// guePool is how many connections gue gets, as many as River.
 const guePool = 16
 
 func openGue(ctx context.Context, place string) (*gueQueue, error) {
