@@ -204,10 +204,12 @@ func TestDemoOnAServerLeavesNothing(t *testing.T) {
 	if n := schemas(); n != 0 || strings.Contains(c.stderr.String(), password(t, dsn)) {
 		t.Errorf("%d schemas are left; it said\n%s", n, &c.stderr)
 	}
+	listeners := func() int {
+		return count(`SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock listens%' AND datname = current_database()`)
+	}
+	until(t, "the server has noticed that it ended", func() bool { return listeners() == 0 })
 	c = begin(t, folder, inEmpty(folder), "demo", "--db", dsn)
-	until(t, "it works", func() bool {
-		return count(`SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock listens%'`) > 0
-	})
+	until(t, "it works", func() bool { return listeners() > 0 })
 	c.kill(syscall.SIGTERM)
 	c.wait()
 	c.exits(143)
@@ -275,7 +277,7 @@ func TestALoadThatIsNotAloneAnyMoreIsNotCommitted(t *testing.T) {
 	count := counting(t, dsn)
 	until(t, "the name is held, and taken away", func() bool {
 		return count(`SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory'
-			AND pid IN (SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database())`) > 0
+			AND pid IN (SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database() AND query LIKE '%pg_try_advisory_xact_lock%')`) > 0
 	})
 	if _, err := io.WriteString(feed, lines[1]+"\n"); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/penstockhq/penstock/store/postgres/fault"
 )
 
 // holdEvery is how often a name is asked for that somebody else holds.
@@ -24,14 +26,14 @@ type Held struct{ conn *pgx.Conn }
 func (s *Store) Hold(ctx context.Context, name string, waiting func()) (*Held, error) {
 	conn, err := pgx.ConnectConfig(ctx, s.db.conn.Copy())
 	if err != nil {
-		return nil, translate(err)
+		return nil, fault.Name(err)
 	}
 	h := &Held{conn}
 	key := fnv.New64a()
 	fmt.Fprintf(key, "penstock/%s/hold/%s", s.db.schema, name)
 	if err := h.take(ctx, int64(key.Sum64()), waiting); err != nil {
 		h.Release()
-		return nil, translate(err)
+		return nil, fault.Name(err)
 	}
 	return h, nil
 }
@@ -65,7 +67,7 @@ func (h *Held) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, updateWithin)
 	defer cancel()
 	if err := h.conn.Ping(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errNotHeld, translate(err))
+		return fmt.Errorf("%w: %w", errNotHeld, fault.Name(err))
 	}
 	return nil
 }
