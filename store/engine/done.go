@@ -52,10 +52,7 @@ func EndDoneByRows(tx Tx, worker string, leases []DoneLease, at int64, then func
 }
 
 // plain says that the job never ended a start before, and is not to be cancelled.
-func plain(j *Job) bool {
-	return !j.Cancel && j.Attempts == 0 && j.Throttles == 0 && j.Losses == 0 && j.RefusedRun == 0 && j.RefusedAt == 0 &&
-		j.ThrottledAt == 0 && j.ThrottleSum == 0 && j.Events == 0 && j.Next == 0
-}
+func plain(j *Job) bool { return !j.Cancel && NoPast(j) }
 
 // endsWell reports whether EndDone may end the start.
 func endsWell(f *store.Finish) bool {

@@ -29,7 +29,7 @@ func columnsOf(jobs []*engine.Job) *columns {
 		c.states = append(c.states, int16(j.State))
 		c.uniques, c.runs, c.refs = append(c.uniques, j.Unique), append(c.runs, j.Run), append(c.refs, j.Ref)
 		c.starts, c.cancels = append(c.starts, int32(j.Starts)), append(c.cancels, j.Cancel)
-		c.pasts, c.errors = append(c.pasts, notNil(encodePast(j))), append(c.errors, j.Error)
+		c.pasts, c.errors = append(c.pasts, notNil(engine.EncodePast(j))), append(c.errors, j.Error)
 		c.workers, c.tokens = append(c.workers, j.Worker), append(c.tokens, j.Token)
 		c.slots, c.since = append(c.slots, j.Slot), append(c.since, j.LeaseAt)
 		c.charges = append(c.charges, encodeCharges(j.Charges))

@@ -22,7 +22,7 @@ func readEnded(s scan) (*engine.Job, error) {
 		return nil, err
 	}
 	j.State, j.Reason = store.State(state), store.Reason(reason)
-	return j, decodePast(j, past)
+	return j, engine.DecodePast(j, past)
 }
 
 // EndJobs moves jobs that were done at the first start, and have nothing to
@@ -41,7 +41,7 @@ func (t *tx) EndJobs(jobs []*engine.Job) error {
 		}
 	}
 	if len(plain) > 0 {
-		if err := t.write(sqlMoveEnded, jobIDs(plain), plain[0].Starts, plain[0].FinishedAt); err != nil {
+		if err := t.write(sqlMoveEnded, engine.JobIDs(plain), plain[0].Starts, plain[0].FinishedAt); err != nil {
 			return err
 		}
 	}
@@ -52,14 +52,14 @@ func (t *tx) EndJobs(jobs []*engine.Job) error {
 	if err := t.write(sqlEndJobs, append(c.common(), c.end()...)...); err != nil {
 		return err
 	}
-	return t.DropJobs(jobIDs(rest))
+	return t.DropJobs(engine.JobIDs(rest))
 }
 
 // endsPlainly says that nothing is to be kept of the job but its lane and times,
 // which ending does not change, its starts and its end.
 func endsPlainly(j *engine.Job) bool {
 	return j.State == store.Done && j.Unique == "" && j.Run == "" && j.Ref == "" && !j.Cancel && j.Error == "" &&
-		j.Reason == "" && len(j.Result) == 0 && past(j) == [pastFields]int64{}
+		j.Reason == "" && len(j.Result) == 0 && engine.NoPast(j)
 }
 
 const sqlMoveEnded = `WITH gone AS (DELETE FROM penstock.job WHERE id = ANY ($1::bigint[]) RETURNING id, lane, at, enqueued_at, expires_at)
@@ -118,7 +118,7 @@ func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) {
 		return nil, nil
 	}
 	jobs, err := t.listJobs(readEnded, `SELECT `+endedColumnsBare+` FROM penstock.ended j WHERE j.id = ANY ($1::bigint[])`, ids)
-	return inOrder(ids, jobs), err
+	return engine.InOrder(ids, jobs), err
 }
 
 func (t *tx) UnendJobs(jobs []*engine.Job) error {
@@ -130,7 +130,7 @@ func (t *tx) UnendJobs(jobs []*engine.Job) error {
 	if err := t.write(sqlAddJobs, append(c.common(), c.lease()...)...); err != nil {
 		return err
 	}
-	return t.write(`DELETE FROM penstock.ended WHERE id = ANY ($1::bigint[])`, jobIDs(jobs))
+	return t.write(`DELETE FROM penstock.ended WHERE id = ANY ($1::bigint[])`, engine.JobIDs(jobs))
 }
 
 func (t *tx) DropEnded(ids []int64) error {

@@ -16,7 +16,7 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 	if f.N <= 0 {
 		f.N = 100
 	}
-	hot, ended := splitStates(f.States)
+	hot, ended := engine.SplitStates(f.States)
 	var jobs []*engine.Job
 	var q []statement
 	if len(hot) > 0 && f.Reason == "" {
@@ -47,20 +47,6 @@ const (
 	sqlLaneOf     = ` CROSS JOIN LATERAL (SELECT * FROM penstock.lane x WHERE x.id = `
 	sqlBandOfLane = ` OFFSET 0) l CROSS JOIN LATERAL (SELECT * FROM penstock.band x WHERE x.id = l.band OFFSET 0) b`
 )
-
-func splitStates(states []store.State) (hot, ended []store.State) {
-	if len(states) == 0 {
-		return []store.State{store.Waiting, store.Running}, []store.State{store.Done, store.Dead, store.Cancelled}
-	}
-	for _, s := range states {
-		if s.Ended() {
-			ended = append(ended, s)
-		} else {
-			hot = append(hot, s)
-		}
-	}
-	return hot, ended
-}
 
 // findQuery writes only the conditions that filter: a partial index serves a
 // query that names the index's own condition.

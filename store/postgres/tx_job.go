@@ -27,7 +27,7 @@ func readWaiting(s scan) (*engine.Job, error) {
 		return nil, err
 	}
 	j.State = store.State(state)
-	return j, decodePast(j, past)
+	return j, engine.DecodePast(j, past)
 }
 
 func readJob(s scan) (*engine.Job, error) {
@@ -39,7 +39,7 @@ func readJob(s scan) (*engine.Job, error) {
 		return nil, err
 	}
 	j.State = store.State(state)
-	if err := decodePast(j, past); err != nil {
+	if err := engine.DecodePast(j, past); err != nil {
 		return nil, err
 	}
 	var err error
@@ -58,27 +58,6 @@ func jobsOf(into *[]*engine.Job, read func(scan) (*engine.Job, error), sql strin
 func (t *tx) listJobs(read func(scan) (*engine.Job, error), sql string, args ...any) (jobs []*engine.Job, err error) {
 	err = t.ask([]statement{jobsOf(&jobs, read, sql, args...)})
 	return jobs, err
-}
-
-// inOrder puts jobs in the order of ids, nil for the missing ones.
-func inOrder(ids []int64, jobs []*engine.Job) []*engine.Job {
-	byID := make(map[int64]*engine.Job, len(jobs))
-	for _, j := range jobs {
-		byID[j.ID] = j
-	}
-	ordered := make([]*engine.Job, len(ids))
-	for i, id := range ids {
-		ordered[i] = byID[id]
-	}
-	return ordered
-}
-
-func jobIDs(jobs []*engine.Job) []int64 {
-	ids := make([]int64, len(jobs))
-	for i, j := range jobs {
-		ids[i] = j.ID
-	}
-	return ids
 }
 
 const sqlTakeIDs = `SELECT nextval('penstock.job_id') FROM generate_series(1, $1)`
@@ -105,7 +84,7 @@ func (t *tx) AddJobs(jobs []*engine.Job, bodies []engine.Body) error {
 	if err := t.addJobs(jobs); err != nil {
 		return err
 	}
-	ids := jobIDs(jobs)
+	ids := engine.JobIDs(jobs)
 	if alike(options) {
 		return t.write(`INSERT INTO penstock.body (job, payload, options)
 			SELECT u.job, nullif(u.payload, ''), nullif($3, '') FROM unnest($1::bigint[], $2::bytea[]) u (job, payload)`, ids, payloads, options[0])
@@ -147,7 +126,7 @@ func (t *tx) addJobs(jobs []*engine.Job) error {
 // fresh says that a job has no more than a lane and times.
 func fresh(j *engine.Job) bool {
 	return j.State == store.Waiting && j.Unique == "" && j.Run == "" && j.Ref == "" && j.Starts == 0 && !j.Cancel &&
-		j.Error == "" && past(j) == [pastFields]int64{} && j.Worker == "" && j.Token == 0 && j.Slot == 0 && j.LeaseAt == 0 && len(j.Charges) == 0
+		j.Error == "" && engine.NoPast(j) && j.Worker == "" && j.Token == 0 && j.Slot == 0 && j.LeaseAt == 0 && len(j.Charges) == 0
 }
 
 func (t *tx) Job(id int64) (*engine.Job, bool, error) {
@@ -175,7 +154,7 @@ func (t *tx) Jobs(ids []int64) ([]*engine.Job, error) {
 		return nil, nil
 	}
 	jobs, err := t.listJobs(readJob, sqlJobs, ids)
-	return inOrder(ids, jobs), err
+	return engine.InOrder(ids, jobs), err
 }
 
 const sqlJobs = `SELECT ` + jobColumns + ` FROM penstock.job j WHERE j.id = ANY ($1::bigint[])`
@@ -197,9 +176,9 @@ func (t *tx) Lease(jobs []*engine.Job) error {
 	}
 	t.kept.jobsMoved()
 	j, charges := jobs[0], encodeCharges(jobs[0].Charges)
-	if !slices.ContainsFunc(jobs, func(o *engine.Job) bool { return !sameLease(j, o) }) {
+	if !slices.ContainsFunc(jobs, func(o *engine.Job) bool { return !engine.SameLease(j, o) }) {
 		return t.write(`UPDATE penstock.job SET state = $2, worker = $3, token = $4, slot = $5, lease_at = $6, charges = nullif($7, ''), starts = $8
-			WHERE id = ANY ($1::bigint[])`, jobIDs(jobs), int16(j.State), j.Worker, j.Token, j.Slot, j.LeaseAt, charges, j.Starts)
+			WHERE id = ANY ($1::bigint[])`, engine.JobIDs(jobs), int16(j.State), j.Worker, j.Token, j.Slot, j.LeaseAt, charges, j.Starts)
 	}
 	n := len(jobs)
 	slots, texts, starts := make([]int64, n), make([]string, n), make([]int32, n)
@@ -208,12 +187,7 @@ func (t *tx) Lease(jobs []*engine.Job) error {
 	}
 	return t.write(`UPDATE penstock.job j SET state = $2, worker = $3, token = $4, lease_at = $5, slot = u.slot, charges = nullif(u.charges, ''), starts = u.starts
 		FROM unnest($1::bigint[], $6::bigint[], $7::text[], $8::int[]) u (id, slot, charges, starts) WHERE j.id = ANY (ARRAY[u.id])`,
-		jobIDs(jobs), int16(j.State), j.Worker, j.Token, j.LeaseAt, slots, texts, starts)
-}
-
-func sameLease(a, b *engine.Job) bool {
-	return slices.Equal(a.Charges, b.Charges) && a.State == b.State && a.Worker == b.Worker && a.Token == b.Token &&
-		a.Slot == b.Slot && a.LeaseAt == b.LeaseAt && a.Starts == b.Starts
+		engine.JobIDs(jobs), int16(j.State), j.Worker, j.Token, j.LeaseAt, slots, texts, starts)
 }
 
 func (t *tx) Heads(lane, at int64, n int) ([]*engine.Job, error) {

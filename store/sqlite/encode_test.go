@@ -38,9 +38,9 @@ func TestEncoding(t *testing.T) {
 			ThrottleSum: number.Draw(t, "sum"), Events: rapid.IntRange(0, 3).Draw(t, "events"),
 			Next: rapid.SampledFrom([]int64{0, 1, 1 << 60}).Draw(t, "next"),
 		}
-		bytes, _ := encodePast(&j).([]byte)
+		bytes := engine.EncodePast(&j)
 		var got engine.Job
-		if err := decodePast(&got, bytes); err != nil || !reflect.DeepEqual(j, got) {
+		if err := engine.DecodePast(&got, bytes); err != nil || !reflect.DeepEqual(j, got) {
 			t.Errorf("wrote %+v, read %+v, %v", j, got, err)
 		}
 	})
@@ -53,7 +53,7 @@ func TestEncodingDamaged(t *testing.T) {
 			t.Errorf("%q: %+v", text, draws)
 		}
 	}
-	if err := decodePast(&engine.Job{}, []byte{0x80}); err == nil {
+	if err := engine.DecodePast(&engine.Job{}, []byte{0x80}); err == nil {
 		t.Error("half a varint was read")
 	}
 }

@@ -105,7 +105,7 @@ func alikeJobs(jobs []*engine.Job) int {
 // fresh says that a job has no more than a lane and times.
 func fresh(j *engine.Job) bool {
 	return j.State == store.Waiting && j.Unique == "" && j.Run == "" && j.Ref == "" && j.Starts == 0 && !j.Cancel &&
-		j.Error == "" && past(j) == [pastFields]int64{} && j.Worker == "" && j.Token == 0 && j.Slot == 0 && j.LeaseAt == 0 && len(j.Charges) == 0
+		j.Error == "" && engine.NoPast(j) && j.Worker == "" && j.Token == 0 && j.Slot == 0 && j.LeaseAt == 0 && len(j.Charges) == 0
 }
 
 func (t *tx) addJobs(jobs []*engine.Job) error {

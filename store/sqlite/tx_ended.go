@@ -27,7 +27,7 @@ func readEnded(r row) (*engine.Job, error) {
 // EndJobs moves jobs that ended alike, and have nothing to remember, by one
 // statement.
 func (t *tx) EndJobs(jobs []*engine.Job) error {
-	ids := jobIDs(jobs)
+	ids := engine.JobIDs(jobs)
 	for rest := jobs; len(rest) > 0; {
 		n := t.endAlike(rest)
 		j := rest[0]
@@ -67,7 +67,7 @@ func (t *tx) endAlike(jobs []*engine.Job) int {
 func (t *tx) plain(j *engine.Job) bool {
 	was, ok := t.read[j.ID]
 	return ok && was == placeOf(j) && j.Unique == "" && j.Run == "" && j.Ref == "" && !j.Cancel && j.Error == "" &&
-		j.Reason == "" && len(j.Result) == 0 && past(j) == [pastFields]int64{}
+		j.Reason == "" && len(j.Result) == 0 && engine.NoPast(j)
 }
 
 // place is a job's lane and times.
@@ -129,7 +129,7 @@ func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) {
 		return nil, nil
 	}
 	jobs, err := t.listJobs(readEnded, sqlEndedJobs, encodeIDs(ids))
-	return inOrder(ids, jobs), err
+	return engine.InOrder(ids, jobs), err
 }
 
 const sqlEndedJobs = `SELECT ` + endedColumnsBare + ` FROM json_each(?) e CROSS JOIN penstock_ended j ON j.id = e.value`

@@ -16,7 +16,7 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 	if f.N <= 0 {
 		f.N = 100
 	}
-	hot, ended := splitStates(f.States)
+	hot, ended := engine.SplitStates(f.States)
 	var jobs []*engine.Job
 	if len(hot) > 0 && f.Reason == "" {
 		sql, args := findQuery(f, hot, `SELECT `+jobColumns+` FROM penstock_job j`, `j.enqueued_at`)
@@ -40,20 +40,6 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 	}
 	slices.SortFunc(jobs, func(a, b *engine.Job) int { return cmp.Compare(a.ID, b.ID) })
 	return jobs[:min(f.N, len(jobs))], nil
-}
-
-func splitStates(states []store.State) (hot, ended []store.State) {
-	if len(states) == 0 {
-		return []store.State{store.Waiting, store.Running}, []store.State{store.Done, store.Dead, store.Cancelled}
-	}
-	for _, s := range states {
-		if s.Ended() {
-			ended = append(ended, s)
-		} else {
-			hot = append(hot, s)
-		}
-	}
-	return hot, ended
 }
 
 // findQuery writes only the conditions that filter: a partial index serves a

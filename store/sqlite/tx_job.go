@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"database/sql/driver"
-	"slices"
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
@@ -19,7 +18,7 @@ func readJob(r row) (*engine.Job, error) {
 		ID: r.int(0), Lane: r.int(1), State: store.State(r.int(2)), At: r.int(3), EnqueuedAt: r.int(4), ExpiresAt: r.int(5),
 		Unique: r.text(6), Run: r.text(7), Ref: r.text(8), Starts: r.num(9), Cancel: r.bool(10), Error: r.text(12),
 	}
-	if err := decodePast(j, r.blob(11)); err != nil {
+	if err := engine.DecodePast(j, r.blob(11)); err != nil {
 		return nil, err
 	}
 	if len(r) == 13 {
@@ -48,24 +47,11 @@ func (t *tx) listJobs(read func(row) (*engine.Job, error), sql string, args ...d
 	return jobs, bad
 }
 
-// inOrder puts jobs in the order of ids, nil for the missing ones.
-func inOrder(ids []int64, jobs []*engine.Job) []*engine.Job {
-	byID := make(map[int64]*engine.Job, len(jobs))
-	for _, j := range jobs {
-		byID[j.ID] = j
-	}
-	ordered := make([]*engine.Job, len(ids))
-	for i, id := range ids {
-		ordered[i] = byID[id]
-	}
-	return ordered
-}
-
 // jobValues are the values of the columns that waiting, running and ended jobs have.
 func jobValues(j *engine.Job) []driver.Value {
 	return append(make([]driver.Value, 0, 20),
 		j.ID, j.Lane, int64(j.State), j.At, j.EnqueuedAt, j.ExpiresAt, orNull(j.Unique), orNull(j.Run), orNull(j.Ref),
-		int64(j.Starts), flag(j.Cancel), encodePast(j), orNull(j.Error))
+		int64(j.Starts), flag(j.Cancel), blobOrNull(engine.EncodePast(j)), orNull(j.Error))
 }
 
 // leaseValues are NULL but in a running job.
@@ -92,7 +78,7 @@ func (t *tx) Jobs(ids []int64) ([]*engine.Job, error) {
 		return nil, nil
 	case 1:
 		jobs, err := t.listJobs(readJob, sqlJob, ids[0])
-		return inOrder(ids, jobs), err
+		return engine.InOrder(ids, jobs), err
 	}
 	jobs, err := t.listJobs(readJob, sqlJobs, encodeIDs(ids))
 	if t.read == nil {
@@ -101,7 +87,7 @@ func (t *tx) Jobs(ids []int64) ([]*engine.Job, error) {
 	for _, j := range jobs {
 		t.read[j.ID] = placeOf(j)
 	}
-	return inOrder(ids, jobs), err
+	return engine.InOrder(ids, jobs), err
 }
 
 const sqlJobs = `SELECT ` + jobColumns + ` FROM json_each(?) e CROSS JOIN penstock_job j ON j.id = e.value`
@@ -125,12 +111,12 @@ const sqlSaveJob = `UPDATE penstock_job SET lane = ?, state = ?, at = ?, enqueue
 func (t *tx) Lease(jobs []*engine.Job) error {
 	for len(jobs) > 0 {
 		n := 1
-		for n < len(jobs) && sameLease(jobs[0], jobs[n]) {
+		for n < len(jobs) && engine.SameLease(jobs[0], jobs[n]) {
 			n++
 		}
 		j, sql, id := jobs[0], sqlLease, driver.Value(jobs[0].ID)
 		if n > 1 {
-			sql, id = sqlLeases, encodeIDs(jobIDs(jobs[:n]))
+			sql, id = sqlLeases, encodeIDs(engine.JobIDs(jobs[:n]))
 		}
 		if err := t.exec(sql, int64(j.State), j.Worker, j.Token, j.Slot, j.LeaseAt, encodeCharges(j.Charges), int64(j.Starts), id); err != nil {
 			return err
@@ -145,19 +131,6 @@ const (
 	sqlLease    = sqlSetLease + ` WHERE id = ?`
 	sqlLeases   = sqlSetLease + ` WHERE id IN (SELECT value FROM json_each(?))`
 )
-
-func sameLease(a, b *engine.Job) bool {
-	return slices.Equal(a.Charges, b.Charges) && a.State == b.State && a.Worker == b.Worker && a.Token == b.Token &&
-		a.Slot == b.Slot && a.LeaseAt == b.LeaseAt && a.Starts == b.Starts
-}
-
-func jobIDs(jobs []*engine.Job) []int64 {
-	ids := make([]int64, len(jobs))
-	for i, j := range jobs {
-		ids[i] = j.ID
-	}
-	return ids
-}
 
 func (t *tx) Heads(lane, at int64, n int) ([]*engine.Job, error) {
 	return t.listJobs(readJob, sqlHeads, lane, at, int64(n))

@@ -1,10 +1,8 @@
-package postgres
+package engine
 
 import (
 	"encoding/binary"
 	"errors"
-
-	"github.com/penstockhq/penstock/store/engine"
 )
 
 // A job's counters are nearly always zero, and no query looks at them. They
@@ -14,14 +12,15 @@ import (
 
 const pastFields = 9
 
-func past(j *engine.Job) [pastFields]int64 {
+func past(j *Job) [pastFields]int64 {
 	return [pastFields]int64{
 		int64(j.Attempts), int64(j.Throttles), int64(j.Losses), int64(j.RefusedRun), j.RefusedAt,
 		j.ThrottledAt, j.ThrottleSum, int64(j.Events), j.Next,
 	}
 }
 
-func encodePast(j *engine.Job) []byte {
+// EncodePast returns nil for a job that went well.
+func EncodePast(j *Job) []byte {
 	fields := past(j)
 	n := len(fields)
 	for n > 0 && fields[n-1] == 0 {
@@ -39,7 +38,8 @@ func encodePast(j *engine.Job) []byte {
 
 var errPast = errors.New("stored job counters: not a sequence of varints")
 
-func decodePast(j *engine.Job, b []byte) error {
+// DecodePast fills in a job's counters.
+func DecodePast(j *Job, b []byte) error {
 	var fields [pastFields]int64
 	for i := 0; len(b) > 0 && i < len(fields); i++ {
 		v, n := binary.Varint(b)
@@ -52,3 +52,6 @@ func decodePast(j *engine.Job, b []byte) error {
 	j.RefusedAt, j.ThrottledAt, j.ThrottleSum, j.Events, j.Next = fields[4], fields[5], fields[6], int(fields[7]), fields[8]
 	return nil
 }
+
+// NoPast reports whether all counters are zero.
+func NoPast(j *Job) bool { return past(j) == [pastFields]int64{} }
