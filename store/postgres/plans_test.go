@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -57,24 +56,10 @@ type explaining struct {
 
 func (e *explaining) open(t *testing.T, dsn string) *Store {
 	t.Helper()
-	st, err := Open(context.Background(), dsn, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, _, err := configure(dsn, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.ConnConfig.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { e.note(n.Message) }
-	cfg.MaxConns = 1 // which has all plans that it cached
-	for _, pool := range []**pgxpool.Pool{&st.db.writers, &st.db.others} {
-		(*pool).Close()
-		if *pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { _ = st.Close() })
-	return st
+	return openWith(t, dsn, func(cfg *pgxpool.Config) {
+		cfg.ConnConfig.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { e.note(n.Message) }
+		cfg.MaxConns = 1 // which has all plans that it cached
+	})
 }
 
 func (e *explaining) note(message string) {

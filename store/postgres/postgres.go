@@ -1,13 +1,13 @@
 // Package postgres keeps a Penstock store in a schema of a PostgreSQL database,
 // for any number of processes on any number of machines.
 //
-// One transaction at a time claims, finishes, or changes limits: an advisory lock
-// of the transaction sees to that, so that such a transaction may reason as if it
-// had the database for itself. It is short: its round trips are bounded, its
-// writes travel together with its reads, and large answers are read behind its
-// commit. Inserts, effects and heartbeats take no part in it: they run beside it
-// and beside one another, and a caller's open transaction that inserted jobs
-// holds nobody up.
+// One transaction at a time claims, changes limits, or puts jobs back in line: an
+// advisory lock of the transaction sees to that, so that such a transaction may
+// reason as if it had the database for itself. It is short: its round trips are
+// bounded, its writes travel together with its reads, and large answers are read
+// behind its commit. Inserts, effects, heartbeats and the ends of starts that went
+// well take no part in it: they run beside it and beside one another, and a
+// caller's open transaction that inserted jobs holds nobody up.
 //
 // The server's clock is the only one.
 package postgres

@@ -307,3 +307,25 @@ func (p plan) String() string {
 	b, _ := json.MarshalIndent(p, "", " ")
 	return string(b)
 }
+
+// openWith opens a store over pools whose configuration the test changes.
+func openWith(t *testing.T, dsn string, change func(*pgxpool.Config)) *Store {
+	t.Helper()
+	st, err := Open(context.Background(), dsn, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, _, err := configure(dsn, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(cfg)
+	for _, pool := range []**pgxpool.Pool{&st.db.writers, &st.db.others} {
+		(*pool).Close()
+		if *pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st
+}

@@ -54,23 +54,7 @@ func (c *trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)
 
 func (c *trips) open(t *testing.T, dsn string) *Store {
 	t.Helper()
-	st, err := Open(context.Background(), dsn, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, _, err := configure(dsn, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.ConnConfig.Tracer = c
-	for _, pool := range []**pgxpool.Pool{&st.db.writers, &st.db.others} {
-		(*pool).Close()
-		if *pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { _ = st.Close() })
-	return st
+	return openWith(t, dsn, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = c })
 }
 
 // TestRoundTripsAreBounded: what is done all the time takes a number of trips to the

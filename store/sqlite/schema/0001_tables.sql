@@ -56,7 +56,7 @@ CREATE TABLE penstock_gate (
 CREATE INDEX penstock_gate_opens ON penstock_gate (band, opens_at) WHERE opens_at < 9223372036854775807;
 
 -- Jobs that wait (state 1) or run (state 2). past: counters of a job that was
--- started before, see past.go. The columns from worker on are set while it runs.
+-- started before, see store/engine/past.go. The columns from worker on are set while it runs.
 CREATE TABLE penstock_job (
   id          INTEGER PRIMARY KEY,
   lane        INTEGER NOT NULL,
