@@ -14,6 +14,9 @@ var (
 	ErrNotFound = store.ErrNotFound
 	// ErrUniqueTaken: another waiting or running job has the unique key.
 	ErrUniqueTaken = store.ErrUniqueTaken
+	// ErrOtherDatabase: the transaction given to EnqueueTx or OnceTx is on another
+	// database than the client's store.
+	ErrOtherDatabase = store.ErrOtherDatabase
 	// ErrLeaseLost is the cause of a handler's context when the job was, or may
 	// soon be, given to another worker.
 	ErrLeaseLost = store.ErrLeaseLost

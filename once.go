@@ -52,17 +52,14 @@ func Once[T any](ctx context.Context, key string, fn func(ctx context.Context) (
 	if s == nil {
 		return none, fmt.Errorf("once %q: %w", key, ErrNoJob)
 	}
-	if key == "" {
-		return none, errors.New("once: the effect needs a key")
+	if err := checkEffect(key); err != nil {
+		return none, err
 	}
 	var o onceSettings
 	for _, opt := range opts {
 		if opt != nil {
 			opt.applyOnce(&o)
 		}
-	}
-	if err := checkOwn("effect", key); err != nil {
-		return none, fmt.Errorf("once: %w", err)
 	}
 	var result T
 	kept, err := s.once(ctx, key, o.atMostOnce, func(ctx context.Context) ([]byte, error) {
@@ -86,6 +83,17 @@ func Once[T any](ctx context.Context, key string, fn func(ctx context.Context) (
 		return none, Permanent(fmt.Errorf("once %q: the effect happened in an earlier start, but its result, a %T, could not be kept as JSON: have it return something that can", key, none))
 	}
 	return decodeKept[T](key, kept)
+}
+
+// checkEffect refuses what can be no effect's key.
+func checkEffect(key string) error {
+	if key == "" {
+		return errors.New("once: the effect needs a key")
+	}
+	if err := checkOwn("effect", key); err != nil {
+		return fmt.Errorf("once: %w", err)
+	}
+	return nil
 }
 
 // resultOf is the kept form of an effect's result. A result's own methods are

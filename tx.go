@@ -19,7 +19,8 @@ type Transaction any
 
 // EnqueueTx is [Client.Enqueue] inside the caller's own transaction on the same
 // database: the job is there if and only if the transaction commits. Workers find
-// it within 100 ms of the commit.
+// it within 100 ms of the commit. A transaction on another database is refused:
+// [ErrOtherDatabase].
 //
 // PostgreSQL: the transaction may be of any isolation level and stay open for long;
 // it holds up nobody but those who enqueue the same unique key. Replace is refused.
@@ -34,7 +35,9 @@ type Transaction any
 func (c *Client) EnqueueTx(ctx context.Context, tx Transaction, kind string, payload any, opts ...EnqueueOption) (Enqueued, error) {
 	j := NewJob{Kind: kind, Payload: payload}
 	for _, o := range opts {
-		o.applyEnqueue(&j)
+		if o != nil {
+			o.applyEnqueue(&j)
+		}
 	}
 	done, err := c.EnqueueManyTx(ctx, tx, []NewJob{j})
 	if err != nil {
@@ -75,8 +78,8 @@ func OnceTx[T any](ctx context.Context, tx Transaction, key string, fn func(ctx 
 	if !ok {
 		return none, fmt.Errorf("once %q: %w", key, errNoTx)
 	}
-	if key == "" {
-		return none, errors.New("once: the effect needs a key")
+	if err := checkEffect(key); err != nil {
+		return none, err
 	}
 	var effect store.Effect
 	err := host.Within(ctx, tx, func(t engine.Tx) (err error) {

@@ -28,6 +28,7 @@ var (
 	ErrBusy          = errors.New("the database is locked by somebody else")
 	ErrUniqueTaken   = errors.New("a waiting or running job already has the unique key")
 	ErrClosed        = errors.New("the store is closed")
+	ErrOtherDatabase = errors.New("the transaction is not on the store's database")
 )
 
 // UnknownLimitError refuses a job that names a limit nobody has declared.

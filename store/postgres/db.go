@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,6 +50,7 @@ type db struct {
 	lock    int64        // of the transactions that are alone
 	clock   func() int64 // nil: the server's
 	lanes   *laneBook
+	home    atomic.Pointer[place] // nil: not looked up yet
 	hub     *hub
 
 	turn   chan struct{} // seats of this process's transactions that would be alone

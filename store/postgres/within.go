@@ -33,7 +33,12 @@ const withinTries = 5
 // snapshot is an error (SQLSTATE 40001), as for the caller's own rows. In any, two
 // transactions each of which wants what the other one has end with SQLSTATE 40P01
 // for one of them. After either, roll the transaction back and run it again.
+//
+// A transaction on another database than the store's is refused: store.ErrOtherDatabase.
 func (s *Store) Within(ctx context.Context, transaction any, fn func(engine.Tx) error) error {
+	if err := engine.CheckGuest(transaction); err != nil {
+		return err
+	}
 	var l link
 	switch t := transaction.(type) {
 	case pgx.Tx:
@@ -80,13 +85,18 @@ func keepsSnapshot(isolation string) bool {
 
 func (s *Store) within(ctx context.Context, l link, isolation *string, fn func(engine.Tx) error) error {
 	var seqscan string // the transaction's setting; a rollback to the savepoint brings it back as well
+	var at place
 	if err := l.send(ctx, []statement{{sql: `SAVEPOINT penstock`},
-		{sql: `SELECT current_setting('transaction_isolation'), current_setting('enable_seqscan')`, each: func(s scan) error { return s(isolation, &seqscan) }},
+		{sql: `SELECT current_setting('transaction_isolation'), current_setting('enable_seqscan'), ` + sqlPlace,
+			each: func(s scan) error { return s(isolation, &seqscan, &at.database, &at.since) }},
 		{sql: `SELECT set_config('enable_seqscan', 'off', true)`}}); err != nil {
 		return err
 	}
 	t := &tx{link: l, ctx: ctx, mode: adding, clock: s.db.clock, lanesOf: s.db.lanes}
-	err := fn(t)
+	err := s.db.atHome(ctx, at)
+	if err == nil {
+		err = fn(t)
+	}
 	if err == nil {
 		if err = l.send(ctx, append(t.waiting(), statement{sql: `SELECT set_config('enable_seqscan', $1, true)`, args: []any{seqscan}}, statement{sql: `RELEASE SAVEPOINT penstock`})); err == nil {
 			return nil

@@ -6,8 +6,10 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
+	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
 )
 
@@ -36,12 +38,52 @@ func InTx(ctx context.Context, q Querier, now func() int64) engine.Tx {
 }
 
 // Within runs fn in a transaction of the caller's on the file, a *sql.Tx: see [InTx].
+// One on another file is refused: store.ErrOtherDatabase.
 func (s *Store) Within(ctx context.Context, transaction any, fn func(engine.Tx) error) error {
+	if err := engine.CheckGuest(transaction); err != nil {
+		return err
+	}
 	q, ok := transaction.(Querier)
 	if !ok {
 		return fmt.Errorf("transaction %T: expected a *sql.Tx", transaction)
 	}
+	if err := s.atHome(ctx, q); err != nil {
+		return err
+	}
 	return fn(InTx(ctx, q, nil))
+}
+
+// atHome refuses a transaction whose connection has another file open than the
+// store's. One that is attached beside it does not count: SQLite does not commit
+// both together. A pragma, as a query would not, leaves the transaction unbegun.
+func (s *Store) atHome(ctx context.Context, q Querier) (err error) {
+	rows, err := q.QueryContext(ctx, `PRAGMA database_list`)
+	if err != nil {
+		return translate(err)
+	}
+	file := ""
+	for rows.Next() {
+		var number int
+		var name, of string
+		if err = errors.Join(err, rows.Scan(&number, &name, &of)); name == "main" {
+			file = of
+		}
+	}
+	if err := errors.Join(err, rows.Close(), rows.Err()); err != nil {
+		return translate(err)
+	}
+	if file == "" {
+		return fmt.Errorf("%w: it is on a database in memory, and the store is %s: begin it there", store.ErrOtherDatabase, s.path)
+	}
+	theirs, err := os.Stat(file)
+	if err != nil {
+		return fmt.Errorf("look whether the transaction is on the store's file: %w", err)
+	}
+	if err := sameFile(s.path, theirs); errors.Is(err, ErrReplaced) {
+		return fmt.Errorf("%w: it is on %s, and the store is %s: begin it there", store.ErrOtherDatabase, file, s.path)
+	} else {
+		return err
+	}
 }
 
 // userLink runs statements in a caller's transaction, by plain SQL only.

@@ -203,3 +203,53 @@ func TestInTxTakesTheLockFirst(t *testing.T) {
 		t.Errorf("another writer begins: %v", err)
 	}
 }
+
+// A caller's transaction on another file, or in memory, is refused: its jobs would
+// be another store's, or nobody's.
+func TestWithinAnotherFile(t *testing.T) {
+	s, other := open(t, tempFile(t)), open(t, tempFile(t))
+	memory, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	for name, u := range map[string]*sql.DB{"another store": userDB(t, other.Path()), "a file of the user's": userDB(t, tempFile(t)), "memory": memory} {
+		tx := begin(t, u)
+		err := s.Within(t.Context(), tx, func(engine.Tx) error { t.Errorf("%s: it ran", name); return nil })
+		if !errors.Is(err, store.ErrOtherDatabase) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+	var none *sql.Tx
+	for _, tx := range []any{nil, none} {
+		if err := s.Within(t.Context(), tx, func(engine.Tx) error { return nil }); err == nil {
+			t.Errorf("%T: no error", tx)
+		}
+	}
+}
+
+// Looking whose file it is does not make a transaction begin to read: a commit of
+// others after that would have it refused.
+func TestWithinReadsNothingBefore(t *testing.T) {
+	s := open(t, tempFile(t))
+	u, err := sql.Open("sqlite", "file:"+s.Path()+"?_busy_timeout=10000") // deferred
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	tx := begin(t, u)
+	defer tx.Rollback()
+	if err := s.atHome(t.Context(), tx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Insert(t.Context(), []store.NewJob{job("q")}); err != nil {
+		t.Fatal(err)
+	}
+	err = s.Within(t.Context(), tx, func(tx engine.Tx) error { _, err := engine.Insert(tx, []store.NewJob{job("q")}); return err })
+	if err != nil {
+		t.Error(err)
+	}
+}
