@@ -49,6 +49,7 @@ func (c *Client) ResetLimit(ctx context.Context, name string) error {
 }
 
 // PauseLimit stops a limit for everybody until t; the zero time: until ResumeLimit.
+// A time that is over is refused. LimitInfo.State.Pauses tells of all that last.
 func (c *Client) PauseLimit(ctx context.Context, name string, t time.Time, reason string) error {
 	until := limit.Never
 	if !t.IsZero() {

@@ -169,18 +169,18 @@ func (u *limitUse) add(l *store.LimitInfo, now int64) {
 		u.ratio = max(u.ratio, float64(used)/float64(max(n, 1)))
 	}
 	u.guard = max(u.guard, l.State.Guard(l.Spec).Seconds())
-	until, byPerson, _ := l.State.Paused(now)
-	switch {
-	case l.Spec.Paused:
+	person, api := l.State.Pauses(now)
+	if l.Spec.Paused {
 		u.paused["spec"]++
 		u.remaining = math.Inf(1)
-	case until == 0:
-		return
-	case byPerson:
+	}
+	if person.Until != 0 {
 		u.paused["person"]++
-	default:
+	}
+	if api.Until != 0 {
 		u.paused["api"]++
 	}
+	until := max(person.Until, api.Until)
 	if until == limit.Never {
 		u.remaining = math.Inf(1)
 	} else if until > now {

@@ -31,23 +31,6 @@ var (
 	ErrOtherDatabase = errors.New("the transaction is not on the store's database")
 )
 
-// UnknownLimitError refuses a job that names a limit nobody has declared.
-type UnknownLimitError struct {
-	Name    string
-	Nearest []string // declared names that look alike, best first
-}
-
-func (e *UnknownLimitError) Error() string {
-	s := fmt.Sprintf("limit %q is not declared", e.Name)
-	switch {
-	case len(e.Nearest) > 0:
-		s += fmt.Sprintf("; did you mean %q?", e.Nearest[0])
-	default:
-		s += "; declare it before enqueueing jobs that draw on it"
-	}
-	return s
-}
-
 // Store is what the root package needs of a store.
 type Store interface {
 	Inserter
@@ -247,7 +230,8 @@ type Limits interface {
 	SetLimit(ctx context.Context, name string, spec limit.Spec) error
 	// ResetLimit takes the override away.
 	ResetLimit(ctx context.Context, name string) error
-	// PauseLimit stops a limit until the instant; limit.Never: until ResumeLimit.
+	// PauseLimit stops a limit until the instant, which must be to come; limit.Never:
+	// until ResumeLimit.
 	PauseLimit(ctx context.Context, name string, until int64, reason string) error
 	// ResumeLimit lifts a person's pause and the API's.
 	ResumeLimit(ctx context.Context, name string) error

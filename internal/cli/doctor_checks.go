@@ -183,17 +183,19 @@ func (d *doctor) limits() error {
 			l := &page[i]
 			n++
 			after = l.Name
-			p := pauseOf(l, d.now)
-			if p == nil || p.By == "api" {
-				continue
-			}
-			since := ""
-			if p.Since != 0 {
-				since = "; since " + show.Clock(d.now, int64(p.Since))
-			}
-			paused = append(paused, fmt.Sprintf("%s (%s%s)", l.Name, p.text(d.now), since))
-			if worst = worse(worst, noted); p.Since != 0 && show.Between(int64(p.Since), d.now) > pausedProblem {
-				worst = problem
+			for _, p := range pausesOf(l, d.now) {
+				if p.By == "api" {
+					continue
+				}
+				since := ""
+				if p.Since != 0 {
+					since = "; since " + show.Clock(d.now, int64(p.Since))
+				}
+				paused = append(paused, fmt.Sprintf("%s (%s%s)", l.Name, p.text(d.now), since))
+				if worst = worse(worst, noted); p.Since != 0 && show.Between(int64(p.Since), d.now) > pausedProblem {
+					worst = problem
+				}
+				break
 			}
 		}
 		if len(page) < pageJobs {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/penstockhq/penstock"
-	"github.com/penstockhq/penstock/internal/cli/batch"
 	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store"
 )
@@ -118,9 +117,9 @@ func (l *drawList) check(ctx context.Context, c *penstock.Client) error {
 		var unknown *store.UnknownLimitError
 		switch {
 		case errors.As(err, &unknown):
-			return inputf("%s", undeclared(d.Limit, unknown.Nearest))
+			return inputf("%s", undeclared(unknown))
 		case errors.Is(err, store.ErrNotFound):
-			return inputf("%s", undeclared(d.Limit, nil))
+			return inputf("%s", undeclared(&store.UnknownLimitError{Name: d.Limit}))
 		case err != nil:
 			return err
 		}
@@ -131,9 +130,13 @@ func (l *drawList) check(ctx context.Context, c *penstock.Client) error {
 	return nil
 }
 
-func undeclared(name string, nearest []string) string {
-	if near := batch.Nearest(name, nearest); near != "" {
-		return fmt.Sprintf("limit %q is not declared; did you mean %q? Write NAME=SPEC to declare a new one", name, near)
+func undeclared(e *store.UnknownLimitError) string {
+	switch hint := e.Hint(); {
+	case hint == "":
+		return fmt.Sprintf("limit %q is not declared: write %s=SPEC to declare it, as in %[2]s=5/s", e.Name, e.Name)
+	case strings.HasSuffix(hint, "?"):
+		return fmt.Sprintf("limit %q is not declared; %s Write NAME=SPEC to declare a new one", e.Name, hint)
+	default:
+		return fmt.Sprintf("limit %q is not declared; %s; write NAME=SPEC to declare a new one", e.Name, hint)
 	}
-	return fmt.Sprintf("limit %q is not declared: write %s=SPEC to declare it, as in %[2]s=5/s", name, name)
 }

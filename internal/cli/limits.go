@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/internal/cli/show"
+	"github.com/penstockhq/penstock/limit"
 )
 
 const limitsLong = `List the limits of a database: what each allows, how much of it is used now, how
@@ -112,7 +115,8 @@ type limitLine struct {
 	Guard       show.Seconds `json:"guard_seconds"`
 	LastSlot    show.Time    `json:"last_slot_at"`
 	LastSuccess show.Time    `json:"last_success_at"`
-	Paused      *limitPause  `json:"paused"` // null: it is not
+	Paused      *limitPause  `json:"paused"` // the one that ends last; null: it is not
+	Pauses      []limitPause `json:"pauses"`
 }
 
 // rateUse is how much of one rate is used.
@@ -140,23 +144,30 @@ func newLimitLine(l *penstock.LimitInfo, waiting, now int64) limitLine {
 		used, of := l.State.Use(r, now)
 		out.Rates = append(out.Rates, rateUse{Rate: r.String(), Used: used, Of: of})
 	}
-	out.Paused = pauseOf(l, now)
+	out.Pauses = pausesOf(l, now)
+	if len(out.Pauses) > 0 {
+		out.Paused = &out.Pauses[0]
+	}
 	return out
 }
 
-// pauseOf is the pause that counts: a person's, then the spec's, then the API's.
-func pauseOf(l *penstock.LimitInfo, now int64) *limitPause {
-	until, byPerson, reason := l.State.Paused(now)
-	p := &limitPause{By: "api", Since: show.Time(l.State.PausedSince(now)), Until: show.Time(until), Reason: reason}
-	switch {
-	case byPerson:
-		p.By = "person"
-	case l.Spec.Paused:
-		return &limitPause{By: "spec", Until: never}
-	case until == 0:
-		return nil
+// pausesOf are the pauses that last, each with its own end; the one that ends last
+// is the first.
+func pausesOf(l *penstock.LimitInfo, now int64) []limitPause {
+	all := []limitPause{}
+	add := func(by string, p limit.Pause) {
+		if p.Until != 0 {
+			all = append(all, limitPause{By: by, Since: show.Time(p.Since), Until: show.Time(p.Until), Reason: p.Reason})
+		}
 	}
-	return p
+	person, api := l.State.Pauses(now)
+	add("person", person)
+	if l.Spec.Paused {
+		add("spec", limit.Pause{Until: never})
+	}
+	add("api", api)
+	slices.SortStableFunc(all, func(a, b limitPause) int { return cmp.Compare(b.Until, a.Until) })
+	return all
 }
 
 func (l *limitLine) used() string {
@@ -190,7 +201,7 @@ func (l *limitLine) guard() string {
 // state is what is out of the ordinary about a limit.
 func (l *limitLine) state(now int64) string {
 	var parts []string
-	if p := l.Paused; p != nil {
+	for _, p := range l.Pauses {
 		parts = append(parts, p.text(now))
 	}
 	switch {

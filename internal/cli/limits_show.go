@@ -163,7 +163,7 @@ func (p *limitPage) print(s *show.Screen) error {
 		f.Add("in line", show.Count(p.Waiting, "due job"))
 	}
 	f.Add("guard", p.guard())
-	if q := p.Paused; q != nil {
+	for _, q := range p.Pauses {
 		f.Add("state", q.text(p.now))
 		if q.By != "spec" {
 			f.Add("since", show.When(p.now, int64(q.Since)))

@@ -57,7 +57,10 @@ func opsFailure(db string, err error) error {
 
 func unknownLimitText(e *store.UnknownLimitError) string {
 	text := "there is no limit " + strconv.Quote(e.Name)
-	if len(e.Nearest) > 0 {
+	switch {
+	case e.Pattern != "":
+		text += ", but " + e.Hint()
+	case len(e.Nearest) > 0:
 		text += ", but there is " + strconv.Quote(e.Nearest[0])
 	}
 	return text

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/penstockhq/penstock"
-	"github.com/penstockhq/penstock/internal/cli/batch"
 	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store"
 )
@@ -119,9 +118,12 @@ func (b *limitBook) unknown(name string, stored *store.UnknownLimitError) error 
 	slices.Sort(names)
 	if stored != nil {
 		names = append(names, stored.Nearest...)
+		if stored.Pattern != "" {
+			names = append(names, stored.Pattern)
+		}
 	}
-	if near := batch.Nearest(name, names); near != "" {
-		return badLimit{fmt.Errorf("limit %q is not declared; did you mean %q?", name, near)}
+	if hint := store.UnknownLimit(name, names).Hint(); hint != "" {
+		return badLimit{fmt.Errorf("limit %q is not declared; %s", name, hint)}
 	}
 	return badLimit{fmt.Errorf("limit %q is not declared: give --limit '%s=SPEC'", name, name)}
 }

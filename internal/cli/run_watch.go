@@ -6,7 +6,7 @@ import (
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/internal/cli/progress"
-	"github.com/penstockhq/penstock/limit"
+	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
 const (
@@ -112,23 +112,23 @@ func (w *watcher) snapshot(now time.Time) progress.Snapshot {
 func (w *watcher) paused(now time.Time) string {
 	for i := range w.limits {
 		l := &w.limits[i]
-		until, byPerson, reason := l.State.Paused(penstock.Micros(now))
-		text := l.Name + " is paused"
-		switch {
-		case until == 0 && l.Spec.Paused:
-			return text
-		case until == 0:
+		pauses := pausesOf(l, penstock.Micros(now))
+		if len(pauses) == 0 {
 			continue
-		case byPerson:
+		}
+		p := pauses[0]
+		text := l.Name + " is paused"
+		switch p.By {
+		case "person":
 			text += " by a person"
-		default:
+		case "api":
 			text += " by the API"
 		}
-		if until != limit.Never {
-			text += " for " + progress.Duration(time.Duration(until-penstock.Micros(now))*time.Microsecond)
+		if p.Until < never {
+			text += " for " + progress.Duration(show.Between(penstock.Micros(now), int64(p.Until)))
 		}
-		if byPerson && reason != "" {
-			text += " (" + reason + ")"
+		if p.By == "person" && p.Reason != "" {
+			text += " (" + p.Reason + ")"
 		}
 		return text
 	}

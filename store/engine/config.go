@@ -62,40 +62,16 @@ func unknownLimit(tx Tx, name string) error {
 	if err != nil {
 		return err
 	}
-	type near struct {
-		name string
-		d    int
-	}
-	var found []near
+	var names []string
 	for _, r := range rows {
-		if d := distance(strings.ToLower(name), strings.ToLower(r.Name)); d <= 1+len(name)/3 {
-			found = append(found, near{r.Name, d})
+		names = append(names, r.Name)
+	}
+	if pattern := name + "/*"; len(rows) == nearestRead && !slices.Contains(names, pattern) {
+		if _, ok, err := tx.LimitRow(pattern); err != nil {
+			return err
+		} else if ok {
+			names = append(names, pattern)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b near) int { return a.d - b.d })
-	e := &store.UnknownLimitError{Name: name}
-	for _, n := range found[:min(3, len(found))] {
-		e.Nearest = append(e.Nearest, n.name)
-	}
-	return e
-}
-
-// distance is the Levenshtein distance between two strings, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost = 1 + min(diagonal, row[j], row[j-1])
-			}
-			diagonal, row[j] = row[j], cost
-		}
-	}
-	return row[len(b)]
+	return store.UnknownLimit(name, names)
 }

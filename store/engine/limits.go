@@ -107,6 +107,9 @@ func (s *Store) ResetLimit(ctx context.Context, name string) error {
 // PauseLimit stops a limit until the instant.
 func (s *Store) PauseLimit(ctx context.Context, name string, until int64, reason string) error {
 	return s.change(ctx, name, func(tx Tx, l *loadedLimit, now int64) error {
+		if until <= now {
+			return fmt.Errorf("limit %q: a pause until %s is over already, it is %s by the store's clock: expected a later instant", name, clock(until), clock(now))
+		}
 		l.State.PauseByPerson(now, until, clean(reason))
 		end := ""
 		if until != limit.Never {
@@ -115,6 +118,9 @@ func (s *Store) PauseLimit(ctx context.Context, name string, until int64, reason
 		return note(tx, now, store.NoteLimit+name, "paused%s%s", end, because(reason))
 	})
 }
+
+// clock is an instant as errors show it.
+func clock(at int64) string { return time.UnixMicro(at).UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // ResumeLimit lifts a person's pause and the API's.
 func (s *Store) ResumeLimit(ctx context.Context, name string) error {

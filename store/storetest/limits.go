@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstockhq/penstock/limit"
@@ -18,6 +19,8 @@ var limitTests = []test{
 	{"Limit/CutCountsWhatWasSent", testLimitCut},
 	{"Limit/PauseAndResume", testLimitPause},
 	{"Limit/PauseForEver", testLimitPauseForEver},
+	{"Limit/PauseThatIsOver", testLimitPauseOver},
+	{"Limit/PausesAtOnce", testLimitPausesAtOnce},
 	{"Limit/Patterns", testLimitPatterns},
 	{"Limit/PatternChangeReachesKeys", testLimitPatternChange},
 	{"Limit/Unknown", testLimitUnknown},
@@ -96,6 +99,38 @@ func testLimitCut(e *env) {
 	e.must(e.ResetLimit(e.ctx, "api"))
 	if got := e.take(w); len(got) != 30 {
 		e.Errorf("%d jobs after the reset, expected 30", len(got))
+	}
+}
+
+// A pause that would end before it began changes nothing, and says so.
+func testLimitPauseOver(e *env) {
+	e.limit("api", "100/s")
+	e.must(e.PauseLimit(e.ctx, "api", e.clock.Now()+60_000_000, "tea"))
+	for _, until := range []int64{0, -5, e.clock.Now() - 1, e.clock.Now()} {
+		if err := e.PauseLimit(e.ctx, "api", until, "late"); err == nil || !strings.Contains(err.Error(), "is over already") {
+			e.Errorf("until %s: got %v", e.when(until), err)
+		}
+	}
+	if until, _, reason := e.state("api").Paused(e.clock.Now()); until != e.clock.Now()+60_000_000 || reason != "tea" {
+		e.Errorf("the pause before it is until %s now, %q", e.when(until), reason)
+	}
+	if notes, err := e.Notes(e.ctx, store.NoteLimit+"api", 10); err != nil || len(notes) != 1 {
+		e.Errorf("notes are %+v, %v, expected that of the first pause", notes, err)
+	}
+}
+
+// A person's pause and the API's keep their own ends and reasons.
+func testLimitPausesAtOnce(e *env) {
+	e.limit("api", "100/s")
+	now := e.clock.Now()
+	e.must(e.Observe(e.ctx, []store.Observed{{Limit: "api", Observation: refusal(now, time.Hour)}}))
+	e.must(e.PauseLimit(e.ctx, "api", now+60_000_000, "deploy"))
+	person, api := e.state("api").Pauses(now)
+	if person != (limit.Pause{Until: now + 60_000_000, Since: now, Reason: "deploy"}) {
+		e.Errorf("a person's pause is %+v", person)
+	}
+	if api.Until != now+time.Hour.Microseconds() || api.Since != now || api.Reason == "deploy" {
+		e.Errorf("the API's pause is %+v", api)
 	}
 }
 
@@ -197,6 +232,20 @@ func testLimitUnknown(e *env) {
 	}
 	if unknown != nil && (len(unknown.Nearest) == 0 || unknown.Nearest[0] != "stripe") {
 		e.Errorf("nearest are %q", unknown.Nearest)
+	}
+	e.limit("k/*", "10/s")
+	for i := range 600 { // more than are compared
+		e.limit(fmt.Sprintf("a%03d", i), "10/s")
+	}
+	for what, err := range map[string]error{
+		"get":    second(e.Limit(e.ctx, "k")),
+		"reset":  e.ResetLimit(e.ctx, "k"),
+		"pause":  e.PauseLimit(e.ctx, "k", limit.Never, ""),
+		"insert": second(e.Insert(e.ctx, []store.NewJob{job(draw("k", 1))})),
+	} {
+		if !errors.As(err, &unknown) || unknown.Pattern != "k/*" {
+			e.Errorf("%s without the key: got %v", what, err)
+		}
 	}
 }
 
