@@ -10,8 +10,8 @@ import (
 // Job returns a job with its payload and result, or ErrNotFound.
 func (c *Client) Job(ctx context.Context, id int64) (JobInfo, error) { return c.st.Job(ctx, id) }
 
-// Jobs lists jobs in the order of their ids, at most f.N (0: 100). For the next
-// page set f.AfterID to the last id.
+// Jobs lists jobs in the order of their ids, with f.Newest from the largest down, at
+// most f.N (0: 100). For the next page set f.AfterID, or f.BeforeID, to the last id.
 func (c *Client) Jobs(ctx context.Context, f Filter) ([]JobInfo, error) { return c.st.Jobs(ctx, f) }
 
 // Events returns a job's history, oldest first.

@@ -71,7 +71,7 @@ func together(queues []store.QueueInfo) []store.QueueInfo {
 			continue
 		}
 		rest.Due, rest.Scheduled, rest.Running = rest.Due+q.Due, rest.Scheduled+q.Scheduled, rest.Running+q.Running
-		rest.Done, rest.Dead = rest.Done+q.Done, rest.Dead+q.Dead
+		rest.Done, rest.Dead, rest.Cancelled = rest.Done+q.Done, rest.Dead+q.Dead, rest.Cancelled+q.Cancelled
 		rest.Paused = rest.Paused || q.Paused
 		if rest.OldestDue == 0 || q.OldestDue != 0 && q.OldestDue < rest.OldestDue {
 			rest.OldestDue = q.OldestDue
@@ -81,12 +81,12 @@ func together(queues []store.QueueInfo) []store.QueueInfo {
 }
 
 func writeQueues(p *page, queues []store.QueueInfo, now int64) {
-	p.family("queue_jobs", gauge, "Jobs stored, by state: due (waiting, and due now), scheduled (waiting, due later), running, done, dead.")
+	p.family("queue_jobs", gauge, "Jobs stored, by state: due (waiting, and due now), scheduled (waiting, due later), running, done, dead, cancelled.")
 	for _, q := range queues {
 		for _, s := range []struct {
 			state string
 			n     int64
-		}{{"due", q.Due}, {"scheduled", q.Scheduled}, {"running", q.Running}, {"done", q.Done}, {"dead", q.Dead}} {
+		}{{"due", q.Due}, {"scheduled", q.Scheduled}, {"running", q.Running}, {"done", q.Done}, {"dead", q.Dead}, {"cancelled", q.Cancelled}} {
 			p.sample("queue_jobs", float64(s.n), "queue", q.Name, "state", s.state)
 		}
 	}

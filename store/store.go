@@ -274,30 +274,33 @@ type Effects interface {
 
 // Filter selects jobs. Zero fields do not filter.
 type Filter struct {
-	IDs     []int64
-	States  []State
-	Queue   string
-	Kind    string
-	Limit   string // draws on this limit; "name/*": on any key of it
-	Run     string
-	Refs    []string // with Run
-	Reason  Reason
-	Text    string // part of the error
-	Before  int64  // ended (or, not ended, enqueued) before this instant
-	After   int64  // ended (or, not ended, enqueued) at or after this instant
-	AfterID int64  // for paging: ids above this one
-	N       int    // at most so many; 0: 100
-	Bodies  bool   // with payload and result
+	IDs    []int64
+	States []State
+	Queue  string
+	Kind   string
+	Limit  string // draws on this limit; "name/*": on any key of it
+	Run    string
+	Refs   []string // with Run
+	Reason Reason
+	Text   string // part of the error
+	Before int64  // ended (or, not ended, enqueued) before this instant
+	After  int64  // ended (or, not ended, enqueued) at or after this instant
+	// For paging: ids above AfterID, and below BeforeID.
+	AfterID, BeforeID int64
+	Newest            bool // from the largest id down
+	N                 int  // at most so many; 0: 100
+	Bodies            bool // with payload and result
 }
 
 // QueueInfo counts a queue.
 type QueueInfo struct {
-	Name                                string
-	Paused                              bool
-	PausedReason                        string
-	PausedAt                            int64 // since when; 0 if it is not
-	Due, Scheduled, Running, Dead, Done int64 // Due: waiting and due now
-	OldestDue                           int64 // the At of the oldest due job, 0 if none
+	Name                    string
+	Paused                  bool
+	PausedReason            string
+	PausedAt                int64 // since when; 0 if it is not
+	Due, Scheduled, Running int64 // Due: waiting and due now
+	Dead, Done, Cancelled   int64
+	OldestDue               int64 // the At of the oldest due job, 0 if none
 }
 
 // WorkerInfo is a registered worker.
@@ -315,7 +318,7 @@ type Inspector interface {
 	// Why lists what keeps a waiting job from its start; nil for one that runs or
 	// ended. ErrNotFound for an unknown one.
 	Why(ctx context.Context, id int64) ([]dispatch.Wait, error)
-	// Jobs lists jobs in the order of their ids.
+	// Jobs lists jobs in the order of their ids, or in the opposite one.
 	Jobs(ctx context.Context, f Filter) ([]Job, error)
 	// CountRun counts the jobs of a run by state.
 	CountRun(ctx context.Context, run string) (map[State]int64, error)

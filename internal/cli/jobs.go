@@ -11,16 +11,20 @@ import (
 	"github.com/penstockhq/penstock/internal/cli/show"
 )
 
-const jobsLong = `List jobs, in the order in which they came in. Lists leave the payloads and results
-out; "penstock jobs show ID" has everything.
+const jobsLong = `List jobs, in the order in which they came in, or with --newest the latest first.
+Lists leave the payloads and results out; "penstock jobs show ID" has everything.
 
-A list shows the first 100 jobs. For the next ones, give the last id with --after.`
+A list shows the first 100 jobs. For the next ones, give the last id with --after, or,
+with --newest, with --before.`
 
 const jobsExample = `  # what waits or runs, and draws on one limit
   penstock jobs --state waiting,running --limit api.example.com
 
   # dead for more than two hours, as JSON lines
   penstock jobs --state dead --older-than 2h --json
+
+  # the last ten that came in
+  penstock jobs --newest -n 10
 
   # one job, with its whole history
   penstock jobs show 17
@@ -62,6 +66,9 @@ type jobsFlags struct {
 	json  bool
 	after int64
 	n     int
+
+	before int64
+	newest bool
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
@@ -80,6 +87,9 @@ func listJobs(cmd *cobra.Command, f *jobsFlags) error {
 	if f.n < 1 {
 		return usagef("-n: expected at least 1, got %d", f.n)
 	}
+	if f.before < 1 && cmd.Flags().Changed("before") {
+		return usagef("--before: expected the id of a job, got %d", f.before)
+	}
 	c, db, err := openThere(ctx, f.db, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -93,7 +103,7 @@ func listJobs(cmd *cobra.Command, f *jobsFlags) error {
 	if err != nil {
 		return err
 	}
-	filter.AfterID = f.after
+	filter.AfterID, filter.BeforeID, filter.Newest = f.after, f.before, f.newest
 	p := jobPrinter{out: cmd.OutOrStdout(), now: now, json: f.json, oneState: len(filter.States) == 1}
 	last, more := int64(0), false
 	for left := f.n; left > 0 && !more; {
@@ -115,13 +125,21 @@ func listJobs(cmd *cobra.Command, f *jobsFlags) error {
 		if !full {
 			break
 		}
-		filter.AfterID, more = last, left == 0
+		if more = left == 0; f.newest {
+			filter.BeforeID = last
+		} else {
+			filter.AfterID = last
+		}
 	}
 	if err := p.end(); err != nil {
 		return err
 	}
 	if more {
-		fmt.Fprintf(cmd.ErrOrStderr(), "penstock: there are more: go on with --after %d\n", last)
+		flag := "after"
+		if f.newest {
+			flag = "before"
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "penstock: there are more: go on with --%s %d\n", flag, last)
 	}
 	return nil
 }

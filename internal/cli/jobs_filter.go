@@ -34,7 +34,9 @@ func (f *jobFilter) add(o *pflag.FlagSet) {
 
 // addPage gives a command that lists jobs the options for its pages.
 func (f *jobsFlags) addPage(o *pflag.FlagSet) {
+	o.BoolVar(&f.newest, "newest", false, "the newest first")
 	o.Int64Var(&f.after, "after", 0, "only jobs with an `id` above this one: the next page")
+	o.Int64Var(&f.before, "before", 0, "only jobs with an `id` below this one: the next page of --newest")
 	o.IntVarP(&f.n, "n", "n", 100, "at most so many jobs")
 }
 

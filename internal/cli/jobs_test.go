@@ -1,10 +1,12 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,6 +121,43 @@ func TestListOfJobs(t *testing.T) {
 	penstock(t, dir, "jobs", "--queue", "slow").exits(0).prints("due in")
 	penstock(t, dir, "jobs", "--state", "lost").exits(2).says("expected waiting")
 	penstock(t, dir, "jobs", "5").exits(2).says("takes no arguments")
+}
+
+// The newest jobs come first if asked for, and the pages go down to the oldest one.
+func TestListOfTheNewestJobs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var ids []string
+	for range 5 {
+		ids = append(ids, penstock(t, dir, "enqueue", "--url", "http://127.0.0.1:1/x").id())
+	}
+	penstock(t, dir, "jobs", "cancel", ids[3]).exits(0)
+	slices.Reverse(ids)
+	for _, list := range []string{"jobs", "dead"} {
+		penstock(t, dir, list, "--before", "0").exits(2).says("expected the id of a job")
+	}
+	var got []string
+	for args := []string{"jobs", "--newest", "-n", "2", "--json"}; ; args = append(args[:5:5], "--before", got[len(got)-1]) {
+		c := penstock(t, dir, args...).exits(0)
+		page := c.lines()
+		for _, j := range page {
+			got = append(got, sprint(j["id"]))
+		}
+		if len(page) < 2 {
+			break
+		}
+		c.says("go on with --before " + got[len(got)-1])
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("listed %q, want %q", got, ids)
+	}
+	if page := penstock(t, dir, "jobs", "--after", ids[4], "--before", ids[1], "--json").exits(0).lines(); len(page) != 2 || sprint(page[0]["id"]) != ids[3] {
+		t.Errorf("between two ids there are %v", page)
+	}
+	if q := penstock(t, dir, "queues", "--json").object(); q["cancelled"] != json.Number("1") || q["due"] != json.Number("4") {
+		t.Errorf("the queue is %v, want 1 cancelled and 4 due", q)
+	}
+	penstock(t, dir, "queues").exits(0).prints("CANCELLED")
 }
 
 // TestK3_CancelTellsTheTruth: cancel reported success while the work ran on, was

@@ -14,7 +14,7 @@ import (
 )
 
 const queuesLong = `List the queues of a database: how many jobs are due, scheduled for later, running,
-dead and done, and the age of the oldest due one.
+dead, done and cancelled, and the age of the oldest due one.
 
 RATE is how many jobs of the queue came to an end a second, done or dead, in the last
 five minutes, judged by the newest 10,000 jobs that ended. DRAINED IN is how long
@@ -58,6 +58,7 @@ type queueLine struct {
 	Running   int64         `json:"running"`
 	Dead      int64         `json:"dead"`
 	Done      int64         `json:"done"`
+	Cancelled int64         `json:"cancelled"`
 	OldestDue show.Time     `json:"oldest_due_at"`
 	OldestAge *show.Seconds `json:"oldest_due_age_seconds"`
 	Rate      *float64      `json:"ended_per_second"`   // null: too few ended lately
@@ -87,7 +88,8 @@ func queueLines(ctx context.Context, st store.Store, now int64) ([]queueLine, er
 }
 
 func newQueueLine(q store.QueueInfo, flow store.Flow, now int64) queueLine {
-	l := queueLine{Name: q.Name, Due: q.Due, Scheduled: q.Scheduled, Running: q.Running, Dead: q.Dead, Done: q.Done, OldestDue: show.Time(q.OldestDue)}
+	l := queueLine{Name: q.Name, Due: q.Due, Scheduled: q.Scheduled, Running: q.Running, Dead: q.Dead, Done: q.Done, Cancelled: q.Cancelled,
+		OldestDue: show.Time(q.OldestDue)}
 	if q.OldestDue != 0 {
 		age := show.Seconds(max(0, show.Between(q.OldestDue, now)))
 		l.OldestAge = &age
@@ -122,11 +124,11 @@ func printQueues(cmd *cobra.Command, json bool, queues []queueLine, now int64) e
 		return err
 	}
 	t := &show.Table{Columns: []show.Column{{Name: "queue", Flex: true}, {Name: "due", Right: true}, {Name: "scheduled", Right: true},
-		{Name: "running", Right: true}, {Name: "dead", Right: true}, {Name: "done", Right: true}, {Name: "oldest", Right: true},
+		{Name: "running", Right: true}, {Name: "dead", Right: true}, {Name: "done", Right: true}, {Name: "cancelled", Right: true}, {Name: "oldest", Right: true},
 		{Name: "rate", Right: true}, {Name: "drained in", Right: true}, {Name: "state", Flex: true}}}
 	for i := range queues {
 		q := &queues[i]
-		t.Add(q.Name, show.Number(q.Due), show.Some(q.Scheduled), show.Some(q.Running), show.Some(q.Dead), show.Some(q.Done),
+		t.Add(q.Name, show.Number(q.Due), show.Some(q.Scheduled), show.Some(q.Running), show.Some(q.Dead), show.Some(q.Done), show.Some(q.Cancelled),
 			show.Age(now, int64(q.OldestDue)), q.rate(), q.drained(), q.state(now))
 	}
 	return t.Print(show.On(cmd.OutOrStdout()))
@@ -210,7 +212,7 @@ func (f *opsFlags) changeQueue(cmd *cobra.Command, name string, fn func(context.
 				line[0] = q
 			}
 		}
-		if line[0].Due+line[0].Scheduled+line[0].Running+line[0].Dead+line[0].Done == 0 {
+		if line[0].Due+line[0].Scheduled+line[0].Running+line[0].Dead+line[0].Done+line[0].Cancelled == 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "penstock: there is no job in queue %q at the moment\n", name)
 		}
 		return printQueues(cmd, f.json, line, now)

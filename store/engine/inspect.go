@@ -19,7 +19,7 @@ func (s *Store) Job(ctx context.Context, id int64) (out store.Job, err error) {
 	return found[0], nil
 }
 
-// Jobs lists jobs in the order of their ids.
+// Jobs lists jobs in the order of their ids, or in the opposite one.
 func (s *Store) Jobs(ctx context.Context, f store.Filter) (out []store.Job, err error) {
 	if f.N <= 0 {
 		f.N = 100

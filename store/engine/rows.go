@@ -1,12 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/penstockhq/penstock/store"
 )
 
-// What stores on SQL databases do alike with rows.
+// What stores do alike with rows.
 
 // SplitStates tells the states of hot rows from those of ended ones; none are all.
 func SplitStates(states []store.State) (hot, ended []store.State) {
@@ -21,6 +22,16 @@ func SplitStates(states []store.State) (hot, ended []store.State) {
 		}
 	}
 	return hot, ended
+}
+
+// SortFound puts jobs in the order that a filter asks for.
+func SortFound(f store.Filter, jobs []*Job) {
+	slices.SortFunc(jobs, func(a, b *Job) int {
+		if f.Newest {
+			a, b = b, a
+		}
+		return cmp.Compare(a.ID, b.ID)
+	})
 }
 
 // InOrder puts jobs in the order of ids, nil for the missing ones.

@@ -334,7 +334,7 @@ type Tx interface {
 	QueueInfos(now int64) ([]store.QueueInfo, error)
 	// CountRun counts a run's visible jobs by state.
 	CountRun(run string) (map[store.State]int64, error)
-	// Find returns jobs that match the filter, hot and ended, by id; with results if
-	// it asks for bodies. Staged jobs are never found.
+	// Find returns jobs that match the filter, hot and ended, by id (Newest: from the
+	// largest down); with results if it asks for bodies. Staged jobs are never found.
 	Find(f store.Filter) ([]*Job, error)
 }

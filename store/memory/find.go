@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -73,6 +72,8 @@ func (t *tx) QueueInfos(now int64) ([]store.QueueInfo, error) {
 			q.Dead++
 		case store.Done:
 			q.Done++
+		case store.Cancelled:
+			q.Cancelled++
 		}
 	})
 	var out []store.QueueInfo
@@ -99,7 +100,7 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 			out = append(out, j)
 		}
 	})
-	slices.SortFunc(out, func(a, b *engine.Job) int { return cmp.Compare(a.ID, b.ID) })
+	engine.SortFound(f, out)
 	n := f.N
 	if n <= 0 {
 		n = 100
@@ -112,7 +113,7 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 }
 
 func matches(f store.Filter, j *engine.Job, l engine.Lane, b engine.Band) bool {
-	if j.ID <= f.AfterID || f.States != nil && !slices.Contains(f.States, j.State) {
+	if j.ID <= f.AfterID || f.BeforeID != 0 && j.ID >= f.BeforeID || f.States != nil && !slices.Contains(f.States, j.State) {
 		return false // most, at little cost
 	}
 	when := j.EnqueuedAt

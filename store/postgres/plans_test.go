@@ -314,6 +314,7 @@ func TestCountsAtAMillionRows(t *testing.T) {
 		for _, f := range []store.Filter{
 			{States: []store.State{store.Waiting, store.Running}, Kind: "k", N: 1},
 			{States: []store.State{store.Dead}}, {Queue: "q"}, {Limit: "key/*"}, {Run: "run"},
+			{Newest: true}, {Newest: true, States: []store.State{store.Dead}}, {Newest: true, Run: "run"},
 		} {
 			_, err = st.Jobs(ctx, f)
 			r.must(err)

@@ -54,6 +54,8 @@ func (t *tx) QueueInfos(now int64) ([]store.QueueInfo, error) {
 				q.Dead += n
 			case store.Done:
 				q.Done += n
+			case store.Cancelled:
+				q.Cancelled += n
 			}
 			return err
 		}},

@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +35,7 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 	if err := t.ask(q); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(jobs, func(a, b *engine.Job) int { return cmp.Compare(a.ID, b.ID) })
+	engine.SortFound(f, jobs)
 	return jobs[:min(f.N, len(jobs))], nil
 }
 
@@ -70,6 +68,9 @@ func findQuery(f store.Filter, states []store.State, from, when string) (string,
 	}
 	if f.AfterID != 0 {
 		where(`j.id > ?`, f.AfterID)
+	}
+	if f.BeforeID != 0 {
+		where(`j.id < ?`, f.BeforeID)
 	}
 	if f.IDs != nil {
 		where(`j.id = ANY (?::bigint[])`, f.IDs)
@@ -106,6 +107,6 @@ func findQuery(f store.Filter, states []store.State, from, when string) (string,
 		where(when+` >= ?`, f.After)
 	}
 	args = append(args, f.N)
-	s.WriteString(` ORDER BY j.id LIMIT $` + strconv.Itoa(len(args)))
+	s.WriteString(` ORDER BY j.id` + map[bool]string{true: ` DESC`}[f.Newest] + ` LIMIT $` + strconv.Itoa(len(args)))
 	return s.String(), args
 }

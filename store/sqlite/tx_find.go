@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"database/sql/driver"
 	"slices"
 	"strings"
@@ -38,7 +37,7 @@ func (t *tx) Find(f store.Filter) ([]*engine.Job, error) {
 		}
 		jobs = append(jobs, found...)
 	}
-	slices.SortFunc(jobs, func(a, b *engine.Job) int { return cmp.Compare(a.ID, b.ID) })
+	engine.SortFound(f, jobs)
 	return jobs[:min(f.N, len(jobs))], nil
 }
 
@@ -60,6 +59,9 @@ func findQuery(f store.Filter, states []store.State, from, when string) (string,
 	}
 	if f.AfterID != 0 {
 		where(`j.id > ?`, f.AfterID)
+	}
+	if f.BeforeID != 0 {
+		where(`j.id < ?`, f.BeforeID)
 	}
 	if f.IDs != nil {
 		where(`j.id IN (SELECT value FROM json_each(?))`, encodeIDs(f.IDs))
@@ -95,7 +97,7 @@ func findQuery(f store.Filter, states []store.State, from, when string) (string,
 	if f.After != 0 {
 		where(when+` >= ?`, f.After)
 	}
-	s.WriteString(` ORDER BY j.id LIMIT 0+?`)
+	s.WriteString(` ORDER BY j.id` + map[bool]string{true: ` DESC`}[f.Newest] + ` LIMIT 0+?`)
 	return s.String(), append(args, int64(f.N))
 }
 
@@ -128,6 +130,8 @@ func (t *tx) QueueInfos(now int64) ([]store.QueueInfo, error) {
 			q.Dead += r.int(2)
 		case store.Done:
 			q.Done += r.int(2)
+		case store.Cancelled:
+			q.Cancelled += r.int(2)
 		}
 	}, sqlCountEnded)
 	if err != nil {

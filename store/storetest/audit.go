@@ -128,6 +128,8 @@ func auditCounts(t testing.TB, s store.Store, jobs []store.Job) {
 			q.Dead++
 		case store.Done:
 			q.Done++
+		case store.Cancelled:
+			q.Cancelled++
 		}
 		want[j.Queue] = q
 		if j.Run != "" {

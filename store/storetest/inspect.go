@@ -54,6 +54,13 @@ func testInspectFilters(e *env) {
 		"before":           {store.Filter{Before: Epoch + 1}, []int64{dead.ID}},
 		"after":            {store.Filter{After: Epoch + 60_000_000}, ids},
 		"behind an id":     {store.Filter{AfterID: ids[1]}, ids[2:]},
+		"above an id":      {store.Filter{BeforeID: ids[1]}, []int64{dead.ID, ids[0]}},
+		"between ids":      {store.Filter{AfterID: dead.ID, BeforeID: ids[2]}, ids[:2]},
+		"newest first":     {store.Filter{Newest: true}, []int64{ids[3], ids[2], ids[1], ids[0], dead.ID}},
+		"newest two":       {store.Filter{Newest: true, N: 2}, []int64{ids[3], ids[2]}},
+		"next newest two":  {store.Filter{Newest: true, N: 2, BeforeID: ids[2]}, []int64{ids[1], ids[0]}},
+		"newest of one":    {store.Filter{Newest: true, States: []store.State{store.Waiting}, Run: "r1", N: 1}, ids[3:]},
+		"newest ended":     {store.Filter{Newest: true, States: []store.State{store.Dead, store.Running}}, []int64{ids[0], dead.ID}},
 		"two":              {store.Filter{N: 2}, []int64{dead.ID, ids[0]}},
 		"several":          {store.Filter{Run: "r1", States: []store.State{store.Waiting}, Queue: "b"}, ids[2:]},
 	} {
@@ -84,6 +91,20 @@ func testInspectPages(e *env) {
 	}
 	if !slices.Equal(got, ids) {
 		e.Errorf("paging gave %d jobs, expected 250 in order", len(got))
+	}
+	got = nil
+	for f := (store.Filter{Newest: true, N: 33}); ; f.BeforeID = got[len(got)-1] {
+		page, err := e.Jobs(e.ctx, f)
+		e.must(err)
+		for _, j := range page {
+			got = append(got, j.ID)
+		}
+		if len(page) < f.N {
+			break
+		}
+	}
+	if slices.Reverse(got); !slices.Equal(got, ids) {
+		e.Errorf("paging from the newest gave %d jobs, expected 250 in order", len(got))
 	}
 }
 

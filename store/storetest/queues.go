@@ -36,7 +36,7 @@ func testQueueCounts(e *env) {
 	e.clock.Advance(time.Second)
 	e.insert(times(2, queue("a"))...)
 	e.one(queue("b"), at(e.clock.Now()+1))
-	if got, want := e.queue("a"), (store.QueueInfo{Name: "a", Due: 2, Scheduled: 3, Running: 1, Dead: 1, Done: 1, OldestDue: e.clock.Now()}); got != want {
+	if got, want := e.queue("a"), (store.QueueInfo{Name: "a", Due: 2, Scheduled: 3, Running: 1, Dead: 1, Done: 1, Cancelled: 1, OldestDue: e.clock.Now()}); got != want {
 		e.Errorf("queue a: %+v, expected %+v", got, want)
 	}
 	if got, want := e.queue("b"), (store.QueueInfo{Name: "b", Scheduled: 1}); got != want {
