@@ -64,7 +64,7 @@ func (s *Store) Path() string { return s.path }
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	db, err := openDB(ctx, path, o)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, fmt.Errorf("open %s: %w", path, orFull(path, err))
 	}
 	return &Store{Store: engine.New(db), path: db.path}, nil
 }
@@ -161,8 +161,10 @@ func sameFile(path string, opened os.FileInfo) error {
 // setUp migrates in turn with others that open the file at the same time.
 func (d *db) setUp(ctx context.Context, adopt bool) error {
 	return patiently(ctx, func(ctx context.Context) error {
-		if err := d.turn.enter(ctx); err != nil {
+		if err := d.turn.enter(ctx); ctx.Err() != nil && err != nil {
 			return fmt.Errorf("%w: %w", store.ErrBusy, err)
+		} else if err != nil {
+			return err
 		}
 		return errors.Join(migrate(ctx, d.writer.conn, adopt), d.turn.leave())
 	})
@@ -226,14 +228,14 @@ func settle(path string) (string, os.FileMode, error) {
 }
 
 func (d *db) Update(ctx context.Context, fn func(engine.Tx) error) error {
-	return d.writer.update(ctx, fn)
+	return orFull(d.path, d.writer.update(ctx, fn))
 }
 
 // Append is Update: a file has one writer.
 func (d *db) Append(ctx context.Context, fn func(engine.Tx) error) error { return d.Update(ctx, fn) }
 
 func (d *db) View(ctx context.Context, fn func(engine.Tx) error) error {
-	return d.readers.view(ctx, fn)
+	return orFull(d.path, d.readers.view(ctx, fn))
 }
 
 // Overlaps is false.
