@@ -210,7 +210,11 @@ func (s *Store) ListLimits(ctx context.Context, after string, n int) (out []stor
 		}
 		slices.Sort(names)
 		names = slices.Compact(names)
-		for _, name := range names[:min(n, len(names))] {
+		names = names[:min(n, len(names))]
+		if err := tx.Ahead(Ahead{Limits: names}); err != nil {
+			return err
+		}
+		for _, name := range names {
 			info, err := limitInfo(tx, name)
 			if err != nil {
 				return err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"strings"
 )
 
@@ -88,10 +89,11 @@ func dropIdle(tx Tx, after string, now int64) (next string, dropped int, err err
 	if err != nil {
 		return "", 0, err
 	}
-	for _, name := range names {
-		if !strings.Contains(name, "/") {
-			continue
-		}
+	keyed := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(name, "/") })
+	if err := tx.Ahead(Ahead{Limits: keyed}); err != nil {
+		return "", 0, err
+	}
+	for _, name := range keyed {
 		l, err := newLimits(tx).get(name)
 		if err != nil {
 			return "", 0, err
