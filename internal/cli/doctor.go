@@ -27,7 +27,8 @@ Exit code: 0 no problem, 1 a problem, 2 bad usage or no such database, 3 the
 database cannot be read.`
 
 const doctorExample = `  penstock doctor
-  penstock doctor --json | jq 'select(.level == "problem")'`
+  penstock doctor --json | jq 'select(.level == "problem")'
+  penstock doctor --json | jq 'select(.check == "oldest").details.age_seconds'`
 
 func newDoctor() *cobra.Command {
 	var f opsFlags
@@ -76,6 +77,8 @@ type finding struct {
 	Level level  `json:"level"`
 	Text  string `json:"text"`
 	Do    string `json:"do,omitempty"` // what helps
+	// Details are what was found, in fields of their own; docs/postgres.md lists them.
+	Details any `json:"details,omitempty"`
 }
 
 // doctor examines a database.

@@ -33,6 +33,7 @@ func (d *doctor) file() error {
 		return err
 	}
 	d.find("schema", fine, "", "version %d, the newest this program knows", i.Schema)
+	d.details(schemaDetails{Version: i.Schema, Newest: i.Known, Bytes: i.Size})
 	if !d.fast {
 		begun := time.Now()
 		found, err := s.QuickCheck(d.ctx, named)
@@ -50,6 +51,8 @@ func (d *doctor) file() error {
 	} else {
 		d.find("log", fine, "", "the write-ahead log has %s", show.Bytes(i.Log))
 	}
+	d.details(bytesDetails{i.Log})
+	defer func() { d.details(diskOf(i)) }()
 	text := fmt.Sprintf("%s free; the file has %s, of which %s are free for use", show.Bytes(i.DiskFree), show.Bytes(i.Size), show.Bytes(i.Unused))
 	const room = "make room, or prune what ended long ago: penstock prune --older-than 30d"
 	switch {
@@ -65,6 +68,14 @@ func (d *doctor) file() error {
 	return nil
 }
 
+func diskOf(i sqlite.FileInfo) diskDetails {
+	out := diskDetails{File: i.Size, Unused: i.Unused}
+	if i.DiskFree >= 0 {
+		out.Free = &i.DiskFree
+	}
+	return out
+}
+
 // clock looks for instants that have not come yet.
 func (d *doctor) clock() error {
 	c, err := d.st.Checkup(d.ctx)
@@ -77,6 +88,7 @@ func (d *doctor) clock() error {
 			newest, what = w.SeenAt, "a heartbeat"
 		}
 	}
+	defer func() { d.details(clockDetails{show.Time(c.Now), show.Time(newest), ahead(c.Now, newest)}) }()
 	if ahead := show.Between(c.Now, newest); ahead > aheadProblem {
 		d.find("clock", problem, "set the clock right; due times and pauses that were written meanwhile are off by as much",
 			"the clock was put back, or is wrong: %s is said to be of %s", what, show.When(c.Now, newest))
@@ -97,6 +109,7 @@ func (d *doctor) processes() error {
 		dead = append(dead, fmt.Sprintf("%d on %s (last seen %s ago)", w.PID, w.Host, show.Age(d.now, w.SeenAt)))
 		held += w.Holds
 	}
+	defer func() { d.details(processDetails{live, len(dead), held}) }()
 	switch {
 	case held > 0:
 		d.find("processes", problem, "a worker that starts takes them back", "%s gone or standing still, and %s taken back: %s",
@@ -111,11 +124,17 @@ func (d *doctor) processes() error {
 
 // leases looks for running jobs that no known process has: nobody would ever
 // take them back.
-func (d *doctor) leases() error {
+func (d *doctor) leases() (err error) {
 	running, held := int64(0), int64(0)
 	for _, q := range d.queues {
 		running += q.Running
 	}
+	var lost []string
+	defer func() {
+		if err == nil {
+			d.details(leaseDetails{running, len(lost)})
+		}
+	}()
 	known := map[string]bool{}
 	for _, w := range d.workers {
 		known[w.ID] = true
@@ -126,7 +145,6 @@ func (d *doctor) leases() error {
 		return nil
 	}
 	// The two were not counted at the same instant: look at each.
-	var lost []string
 	for after, more := int64(0), true; more; {
 		jobs, err := d.st.Jobs(d.ctx, store.Filter{States: []store.State{store.Running}, AfterID: after, N: pageJobs})
 		if err != nil {
@@ -161,6 +179,7 @@ func (d *doctor) sweeps() error {
 	if err != nil {
 		return err
 	}
+	defer func() { d.details(sweepDetails{c.SweepFinds, show.Time(c.LastFind)}) }()
 	if c.SweepFinds > 0 {
 		d.find("sweeps", problem, "this is a fault of Penstock: please report it",
 			"sweeps found work asleep that should have been awake %s, last at %s", show.Count(c.SweepFinds, "time"), show.When(c.Now, c.LastFind))
@@ -202,6 +221,7 @@ func (d *doctor) limits() error {
 			break
 		}
 	}
+	defer func() { d.details(pausedDetails{len(paused)}) }()
 	if len(paused) > 0 {
 		d.find("limits", worst, "if it was forgotten: penstock limits resume NAME", "%s stopped by a person: %s", amount(len(paused), "limit is", "limits are"), list(paused))
 		return nil
@@ -224,6 +244,7 @@ func (d *doctor) pausedQueues() error {
 			worst = problem
 		}
 	}
+	defer func() { d.details(pausedDetails{len(paused)}) }()
 	if len(paused) > 0 {
 		d.find("queues", worst, "if it was forgotten: penstock queues resume NAME", "%s paused: %s", amount(len(paused), "queue is", "queues are"), list(paused))
 		return nil
@@ -258,8 +279,10 @@ func (d *doctor) unserved() error {
 	} else {
 		d.find("workers", fine, "", "each due job has a process that can run it")
 	}
+	d.details(countDetails{total})
 	if wishes > 0 {
 		d.find("permits", noted, "the next process that works for a while removes them; none is granted", "%s for a permit, of processes that are gone", show.Count(wishes, "wish"))
+		d.details(countDetails{wishes})
 	}
 	return nil
 }
@@ -270,6 +293,7 @@ func (d *doctor) deadLetters() error {
 	for _, q := range d.queues {
 		n += q.Dead
 	}
+	defer func() { d.details(countDetails{n}) }()
 	if n > 0 {
 		d.find("dead", noted, "see penstock dead", "%s", show.Count(n, "dead letter"))
 		return nil

@@ -31,6 +31,7 @@ func (d *doctor) server() error {
 	}
 	d.find("schema", fine, "", "version %d, the newest this program knows, in schema %s of PostgreSQL %s; tables and indexes have %s",
 		c.Version, c.Schema, c.Server, show.Bytes(c.Bytes))
+	d.details(schemaDetails{Version: int64(c.Version), Newest: int64(c.Newest), Schema: c.Schema, Server: c.Server, Bytes: c.Bytes})
 	d.offset(&c)
 	d.transactions(&c)
 	d.deadRows(&c)
@@ -41,6 +42,7 @@ func (d *doctor) server() error {
 // offset compares the clocks. Only the server's counts, so a wrong one here does no
 // harm but to who compares times.
 func (d *doctor) offset(c *postgres.Condition) {
+	defer func() { d.details(offsetDetails{show.Seconds(c.Offset), show.Seconds(c.OffsetE)}) }()
 	off, direction := c.Offset, "ahead of"
 	if off < 0 {
 		off, direction = -off, "behind"
@@ -55,6 +57,7 @@ func (d *doctor) offset(c *postgres.Condition) {
 
 // transactions tells of the oldest one.
 func (d *doctor) transactions(c *postgres.Condition) {
+	defer func() { d.details(newOldestDetails(c)) }()
 	hidden := ""
 	if c.Hidden > 0 {
 		hidden = fmt.Sprintf("; how old %s of other roles, this role may not see: GRANT pg_read_all_stats TO it", amount(c.Hidden, "open transaction is", "open transactions are"))
@@ -80,6 +83,7 @@ func (d *doctor) transactions(c *postgres.Condition) {
 
 // deadRows tells of rows that died and were not cleaned, in the tables that claims walk.
 func (d *doctor) deadRows(c *postgres.Condition) {
+	defer func() { d.details(newTablesDetails(c)) }()
 	slices.SortStableFunc(c.Tables, func(a, b postgres.Table) int { return cmp.Compare(b.Dead, a.Dead) })
 	var texts []string
 	l, do := fine, ""
@@ -110,6 +114,7 @@ func (d *doctor) listeners(c *postgres.Condition) {
 			live++
 		}
 	}
+	defer func() { d.details(listenerDetails{c.Listeners, live, c.Pooler}) }()
 	switch {
 	case c.Listeners > 0:
 		d.find("listener", fine, "", "%s notified of new jobs", amount(c.Listeners, "process is", "processes are"))

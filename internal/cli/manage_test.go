@@ -339,6 +339,9 @@ func TestDoctor(t *testing.T) {
 		if f["level"] != "ok" && check != "disk" {
 			t.Errorf("all is well, but %s: %v", check, f)
 		}
+		if details, ok := f["details"].(map[string]any); check != "integrity" && (!ok || len(details) == 0) {
+			t.Errorf("%s has no fields of its own: %v", check, f)
+		}
 	}
 	penstock(t, dir, "queues", "pause", "default").exits(0)
 	penstock(t, dir, "limits", "pause", a.Host).exits(0)
