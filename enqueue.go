@@ -150,7 +150,7 @@ func NewIdempotencyKey() string {
 type Enqueued struct {
 	// ID is that of the new job, or of the one that was there first.
 	ID    int64
-	State State
+	State State // 0: that job ended, and was pruned
 	// New says that a job was written. Otherwise the job's Unique or Ref was taken.
 	New bool
 	// Replaced says that a waiting job got the new payload.

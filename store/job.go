@@ -167,7 +167,7 @@ const (
 // Inserted tells what became of one NewJob.
 type Inserted struct {
 	ID      int64 // of the new job, or of the one that was there first
-	State   State // of that job
+	State   State // of that job; 0: it ended and was pruned
 	Verdict Verdict
 	Line    int64 // of the first one, for Duplicate and Conflict by Ref
 }

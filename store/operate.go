@@ -20,9 +20,12 @@ type Operator interface {
 	// number of them is kept.
 	Notes(ctx context.Context, subject string, n int) ([]Note, error)
 	// Prune removes jobs that ended in one of the states before the instant, with
-	// their history, at most n, and returns how many. Call ids of runs are free
-	// again after it.
+	// their history, at most n, and returns how many. The call ids of their runs stay
+	// taken: whoever inserts such a call again gets a Duplicate of state 0.
 	Prune(ctx context.Context, states []State, before int64, n int) (int, error)
+	// PruneCalls is Prune, and frees the call ids of what it removes: the same call of
+	// the run is a new one after it.
+	PruneCalls(ctx context.Context, states []State, before int64, n int) (int, error)
 	// Tidy removes what no job needs any more: lanes, gates and bands that were
 	// left empty, and the states of keyed limits that are as good as new. It works
 	// in bounded commits beside everything else. An interrupted one leaves nothing

@@ -322,6 +322,9 @@ type Inspector interface {
 	Jobs(ctx context.Context, f Filter) ([]Job, error)
 	// CountRun counts the jobs of a run by state.
 	CountRun(ctx context.Context, run string) (map[State]int64, error)
+	// CallIDs returns, of those of the run's call ids that are taken, whose they are: the
+	// ids of jobs, also of such as were pruned.
+	CallIDs(ctx context.Context, run string, refs []string) (map[string]int64, error)
 	// Events returns a job's history, oldest first.
 	Events(ctx context.Context, id int64) ([]Event, error)
 	// Cancel ends a waiting job and asks a running one to stop. It returns the

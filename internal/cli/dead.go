@@ -114,7 +114,8 @@ func newDeadReplay(f *jobsFlags) *cobra.Command {
 
 const discardLong = `Remove dead letters for good, with their payloads, results and history: those
 named, or all that match the options. Large numbers go in chunks; the command may
-be ended at any time and given again.
+be ended at any time and given again. Their call ids are free again: the same command
+of penstock run makes such a call anew.
 
 Exit code: 0 all are gone, 1 some are not, 130 or 143 ended by a signal.`
 

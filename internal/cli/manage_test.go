@@ -396,8 +396,43 @@ func TestPrune(t *testing.T) {
 	}
 	penstock(t, dir, "why", "bad.jsonl/bad").exits(2)
 	penstock(t, dir, "doctor").exits(0)
-	// The run knows nothing of the calls any more.
-	penstock(t, dir, "run", "first.jsonl", "--limit", "1000/s", "--json").exits(0).reports(map[string]int{"starts": 5, "done": 5})
+	// The run knows the calls all the same, and what comes new to it.
+	penstock(t, dir, "run", "bad.jsonl", "--json").exits(0).reports(map[string]int{"starts": 0, "total": 0, "pruned": 1})
+	write(t, dir, "first.jsonl", append(calls(a, 5), fmt.Sprintf(`{"id": "new", "url": "%s/x"}`, a.URL))...)
+	before := len(a.Log())
+	penstock(t, dir, "run", "first.jsonl", "--limit", "1000/s").exits(0).says("1 of 1 call done, 5 ended before and pruned since; 1 start")
+	penstock(t, dir, "run", "first.jsonl", "--limit", "1000/s", "--json").exits(0).reports(map[string]int{"starts": 0, "done": 1, "pruned": 5})
+	if n := len(a.Log()) - before; n != 1 {
+		t.Errorf("%d calls were made, expected the new one", n)
+	}
+	// Unless they are to be forgotten.
+	write(t, dir, "again.jsonl", calls(a, 3)...)
+	penstock(t, dir, "run", "again.jsonl", "-q").exits(0)
+	report("1us", "--forget-calls")
+	penstock(t, dir, "run", "again.jsonl", "--json").exits(0).reports(map[string]int{"starts": 3, "done": 3, "pruned": 0})
+}
+
+// The file of results keeps the lines of calls that were pruned: nothing else has them.
+func TestPrunedCallsKeepTheirResults(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := newAPI(t, apisim.Config{})
+	write(t, dir, "calls.jsonl", calls(a, 3)...)
+	run := []string{"run", "calls.jsonl", "--limit", "1000/s", "--out", "results.jsonl", "--json"}
+	penstock(t, dir, run...).exits(0).reports(map[string]int{"done": 3})
+	text, err := os.ReadFile(filepath.Join(dir, "results.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	penstock(t, dir, "prune", "--older-than", "1us").exits(0).prints("removed 3 jobs")
+	write(t, dir, "calls.jsonl", calls(a, 4)...)
+	for _, starts := range []int{1, 0} {
+		penstock(t, dir, run...).exits(0).reports(map[string]int{"starts": starts, "pruned": 3})
+		now, err := os.ReadFile(filepath.Join(dir, "results.jsonl"))
+		if err != nil || !strings.HasPrefix(string(now), string(text)) || strings.Count(string(now), "\n") != 4 {
+			t.Errorf("the results were\n%s and are\n%s (%v)", text, now, err)
+		}
+	}
 }
 
 // A limit that is set lower than what a job costs holds that job up for good.

@@ -22,11 +22,16 @@ state of keyed limits that are as good as new.
 It works in small steps beside everything else, and can be interrupted and
 repeated. The file, or the server's tables, keep their size: the room is used again.
 
-A run does not know calls again that were pruned: the same command of penstock run
-makes them anew. Prune what is older than any file that may be run again.`
+The ids of a run's calls stay, a short row for each: the same command of penstock
+run does not make calls again that were pruned, whatever came of them. With
+--forget-calls the ids of the calls removed are forgotten, too, and a run makes them
+anew: forget only what is older than any file that may be run again.`
 
 const pruneExample = `  penstock prune --older-than 24h
-  penstock prune --older-than 90d --dead --json`
+  penstock prune --older-than 90d --dead --json
+
+  # a nightly file whose calls have new ids every night
+  penstock prune --older-than 90d --forget-calls`
 
 // pruneChunk is how many jobs go in one commit.
 const pruneChunk = 1000
@@ -49,6 +54,7 @@ func newPrune() *cobra.Command {
 	f.add(cmd)
 	cmd.Flags().Var(&p.age, "older-than", "how long ago a job must have ended, such as 24h or 30d")
 	cmd.Flags().BoolVar(&p.dead, "dead", false, "remove dead letters, too")
+	cmd.Flags().BoolVar(&p.forget, "forget-calls", false, "forget the ids of calls that are removed, so that a run would make them again")
 	cmd.Flags().BoolVarP(&p.quiet, "quiet", "q", false, "no progress")
 	return cmd
 }
@@ -58,6 +64,8 @@ type pruning struct {
 	age   age
 	dead  bool
 	quiet bool
+
+	forget bool // call ids
 
 	screen *screen
 	report pruneReport
@@ -107,10 +115,14 @@ func (p *pruning) remove(ctx context.Context, st store.Store, now int64) error {
 		states = append(states, store.Dead)
 	}
 	before := now - time.Duration(p.age).Microseconds()
+	prune := st.Prune
+	if p.forget {
+		prune = st.PruneCalls
+	}
 	for {
 		n := 0
 		err := saysIfLocked(p.screen.tell, func() (err error) {
-			n, err = st.Prune(ctx, states, before, pruneChunk)
+			n, err = prune(ctx, states, before, pruneChunk)
 			return err
 		})
 		if err != nil {

@@ -144,12 +144,19 @@ func (r *runner) prepare() error {
 	}
 	defer release()
 	if r.plan.out != "" {
-		r.out, err = results.Open(ctx, r.plan.out, r.plan.run, r.client)
+		r.out, err = results.Open(ctx, r.plan.out, r.plan.run, resultSource{r.client})
 		if err != nil {
 			return r.outFailure(err)
 		}
 	}
 	return r.loadFile()
+}
+
+// resultSource is what the file of results asks.
+type resultSource struct{ *penstock.Client }
+
+func (s resultSource) CallIDs(ctx context.Context, run string, refs []string) (map[string]int64, error) {
+	return s.Store().CallIDs(ctx, run, refs)
 }
 
 func (r *runner) loadLock(ctx context.Context) (release func(), err error) {

@@ -20,6 +20,7 @@ type runReport struct {
 	Dead      int64   `json:"dead"`
 	Cancelled int64   `json:"cancelled"`
 	Invalid   int64   `json:"invalid"` // lines left out
+	Pruned    int64   `json:"pruned"`  // calls of the file that ended before and are not kept
 	Starts    int64   `json:"starts"`  // of this command, as all that follows
 	Refused   int64   `json:"refused"`
 	Elapsed   float64 `json:"elapsed_seconds"`
@@ -42,7 +43,7 @@ func (r *runner) report(ctx context.Context, workErr error) error {
 	t := r.tally.counts()
 	rep := runReport{
 		Run: r.plan.run, Done: counts[penstock.Done], Dead: counts[penstock.Dead], Cancelled: counts[penstock.Cancelled],
-		Invalid: r.loader.bad.n, Starts: t.starts, Refused: t.refused,
+		Invalid: r.loader.bad.n, Pruned: r.loader.stager.gone, Starts: t.starts, Refused: t.refused,
 		Elapsed: float64(elapsed.Milliseconds()) / 1000,
 		open:    counts[penstock.Waiting] + counts[penstock.Running],
 	}
@@ -94,7 +95,8 @@ func (rep *runReport) text(interrupted bool) string {
 	for _, part := range []struct {
 		n    int64
 		what string
-	}{{rep.Dead, "dead"}, {rep.Cancelled, "cancelled"}, {rep.open, "to do"}, {rep.Invalid, "invalid lines left out"}} {
+	}{{rep.Dead, "dead"}, {rep.Cancelled, "cancelled"}, {rep.open, "to do"}, {rep.Invalid, "invalid lines left out"},
+		{rep.Pruned, "ended before and pruned since"}} {
 		if part.n > 0 {
 			fmt.Fprintf(&b, ", %s %s", progress.Digits(part.n), part.what)
 		}

@@ -16,6 +16,7 @@ type stager struct {
 	run   string
 	bad   *badLines
 	first int64 // the id of the first job this load has made
+	gone  int64 // calls that ended before, and were pruned
 
 	chunks chan []penstock.NewJob
 	done   chan struct{} // closed when it has ended
@@ -88,6 +89,8 @@ func (s *stager) stage(ctx context.Context, jobs []penstock.NewJob) error {
 // staged takes in what became of one call.
 func (s *stager) staged(j *penstock.NewJob, d penstock.Enqueued) {
 	switch {
+	case !d.New && !d.Conflict && d.State == 0:
+		s.gone++
 	case d.New && s.first == 0:
 		s.first = d.ID
 	case d.Conflict && s.first != 0 && d.ID >= s.first:

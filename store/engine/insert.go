@@ -230,7 +230,7 @@ func (in *inserter) sameRef(i int, n *store.NewJob) (bool, error) {
 		return false, err
 	}
 	state, err := stateOf(in.tx, c.Job)
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrNotFound) { // pruned: the id stays taken all the same
 		return false, err
 	}
 	in.out[i] = store.Inserted{ID: c.Job, State: state, Verdict: store.Duplicate, Line: c.Line}

@@ -64,6 +64,27 @@ func (s *Store) CountRun(ctx context.Context, run string) (out map[store.State]i
 	return out, err
 }
 
+// CallIDs returns whose the run's call ids are.
+func (s *Store) CallIDs(ctx context.Context, run string, refs []string) (out map[string]int64, err error) {
+	err = s.db.View(ctx, func(tx Tx) error {
+		out = make(map[string]int64)
+		if err := tx.Ahead(Ahead{Run: run, Refs: refs}); err != nil {
+			return err
+		}
+		for _, ref := range refs {
+			c, ok, err := tx.Call(run, ref)
+			if err != nil {
+				return err
+			}
+			if ok {
+				out[ref] = c.Job
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
 // Events returns a job's history, oldest first.
 func (s *Store) Events(ctx context.Context, id int64) (out []store.Event, err error) {
 	err = s.db.View(ctx, func(tx Tx) error {
@@ -227,7 +248,7 @@ func (s *Store) Discard(ctx context.Context, ids []int64) (errs []error, err err
 			}
 			drop = append(drop, j.ID)
 		}
-		return dropEnded(tx, drop)
+		return dropWithCalls(tx, drop)
 	})
 	if err != nil {
 		return nil, err

@@ -123,6 +123,15 @@ func because(reason string) string {
 
 // Prune removes jobs that ended in one of the states before the instant.
 func (s *Store) Prune(ctx context.Context, states []store.State, before int64, n int) (removed int, err error) {
+	return s.prune(ctx, states, before, n, dropEnded)
+}
+
+// PruneCalls is Prune, and frees the call ids, too.
+func (s *Store) PruneCalls(ctx context.Context, states []store.State, before int64, n int) (removed int, err error) {
+	return s.prune(ctx, states, before, n, dropWithCalls)
+}
+
+func (s *Store) prune(ctx context.Context, states []store.State, before int64, n int, drop func(Tx, []int64) error) (removed int, err error) {
 	for _, st := range states {
 		if !st.Ended() {
 			return 0, fmt.Errorf("prune: a job that is %v has not ended: expected done, dead or cancelled", st)
@@ -137,7 +146,7 @@ func (s *Store) Prune(ctx context.Context, states []store.State, before int64, n
 			return err
 		}
 		removed = len(ids)
-		return dropEnded(tx, ids)
+		return drop(tx, ids)
 	})
 	if err != nil {
 		return 0, err
@@ -145,7 +154,16 @@ func (s *Store) Prune(ctx context.Context, states []store.State, before int64, n
 	return removed, nil
 }
 
-// dropEnded removes ended jobs with all that belongs to them.
+// dropWithCalls removes ended jobs, and frees their runs' call ids.
+func dropWithCalls(tx Tx, ids []int64) error {
+	if err := dropEnded(tx, ids); err != nil {
+		return err
+	}
+	return tx.DropCalls(ids)
+}
+
+// dropEnded removes ended jobs with all that belongs to them. Their call ids stay: a
+// file that is run once more must not be called once more.
 func dropEnded(tx Tx, ids []int64) error {
 	for _, id := range ids {
 		if err := tx.DropEffect(store.JobEffect(id)); err != nil {

@@ -152,7 +152,7 @@ type LimitRow struct {
 	Set      string
 }
 
-// Call is the row that keeps a run's call id for ever.
+// Call is the row that keeps a run's call id for ever, longer than the job.
 type Call struct {
 	Run, Ref string
 	Job      int64
@@ -274,7 +274,7 @@ type Tx interface {
 	EndedJobs(ids []int64) ([]*Job, error)
 	// UnendJobs moves ended jobs back to the hot rows, with the columns given.
 	UnendJobs(jobs []*Job) error
-	// DropEnded removes ended jobs with their bodies, events and calls.
+	// DropEnded removes ended jobs with their bodies and events.
 	DropEnded(ids []int64) error
 	// DropBodies removes bodies and events of jobs.
 	DropBodies(ids []int64) error

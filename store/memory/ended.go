@@ -61,7 +61,6 @@ func (t *tx) DropEnded(ids []int64) error {
 		}
 		del(t, t.ended, id)
 		t.dropBody(id)
-		t.dropCall(id)
 	}
 	return nil
 }

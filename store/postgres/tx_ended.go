@@ -137,10 +137,7 @@ func (t *tx) DropEnded(ids []int64) error {
 	if err := t.write(`DELETE FROM penstock.ended WHERE id = ANY ($1::bigint[])`, ids); err != nil {
 		return err
 	}
-	if err := t.DropBodies(ids); err != nil {
-		return err
-	}
-	return t.DropCalls(ids)
+	return t.DropBodies(ids)
 }
 
 func (t *tx) DropBodies(ids []int64) error {

@@ -149,10 +149,7 @@ func (t *tx) DropEnded(ids []int64) error {
 	if err := t.exec(`DELETE FROM penstock_ended WHERE id IN (SELECT value FROM json_each(?))`, encodeIDs(ids)); err != nil {
 		return err
 	}
-	if err := t.DropBodies(ids); err != nil {
-		return err
-	}
-	return t.DropCalls(ids)
+	return t.DropBodies(ids)
 }
 
 func (t *tx) DropBodies(ids []int64) error {

@@ -235,6 +235,9 @@ func (f *FaultyStore) Why(ctx context.Context, id int64) ([]dispatch.Wait, error
 func (f *FaultyStore) CountRun(ctx context.Context, run string) (map[store.State]int64, error) {
 	return get(f, "CountRun", func() (map[store.State]int64, error) { return f.s.CountRun(ctx, run) })
 }
+func (f *FaultyStore) CallIDs(ctx context.Context, run string, refs []string) (map[string]int64, error) {
+	return get(f, "CallIDs", func() (map[string]int64, error) { return f.s.CallIDs(ctx, run, refs) })
+}
 func (f *FaultyStore) Events(ctx context.Context, id int64) ([]store.Event, error) {
 	return get(f, "Events", func() ([]store.Event, error) { return f.s.Events(ctx, id) })
 }

@@ -26,6 +26,9 @@ func (f *FaultyStore) Notes(ctx context.Context, subject string, n int) ([]store
 func (f *FaultyStore) Prune(ctx context.Context, states []store.State, before int64, n int) (int, error) {
 	return get(f, "Prune", func() (int, error) { return f.s.Prune(ctx, states, before, n) })
 }
+func (f *FaultyStore) PruneCalls(ctx context.Context, states []store.State, before int64, n int) (int, error) {
+	return get(f, "PruneCalls", func() (int, error) { return f.s.PruneCalls(ctx, states, before, n) })
+}
 func (f *FaultyStore) Tidy(ctx context.Context) (store.Tidied, error) {
 	return get(f, "Tidy", func() (store.Tidied, error) { return f.s.Tidy(ctx) })
 }

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/penstockhq/penstock/store"
@@ -21,6 +23,8 @@ var replayTests = []test{
 	{"Discard/Ended", testDiscard},
 	{"Discard/FreesTheRef", testDiscardRef},
 	{"Prune/DoneAndCancelled", testPrune},
+	{"Prune/KeepsCallIDs", testPruneKeepsCalls},
+	{"Prune/FreesCallIDsIfAsked", testPruneCalls},
 }
 
 // killed returns a job that failed once and then died.
@@ -257,6 +261,58 @@ func testDiscardRef(e *env) {
 	e.must(err)
 	e.must(errs[0])
 	e.insert(job(ref("r", "a", "h2", 1)))
+}
+
+// pruned is a done, a cancelled and a dead call of a run, removed.
+func pruned(e *env, prune func(context.Context, []store.State, int64, int) (int, error)) (ids []int64) {
+	w := e.worker("w")
+	ids = append(ids, e.insert(job(ref("r", "done", "h", 1)))...)
+	e.done(e.take(w)...)
+	ids = append(ids, e.insert(job(ref("r", "cancelled", "h", 2)))...)
+	e.cancel(ids[1], store.Cancelled)
+	ids = append(ids, e.killed(w, ref("r", "dead", "h", 3)).ID)
+	n, err := prune(e.ctx, []store.State{store.Done, store.Cancelled, store.Dead}, e.clock.Now()+1, 10)
+	e.must(err)
+	if n != 3 {
+		e.Fatalf("pruned %d, expected 3", n)
+	}
+	return ids
+}
+
+// What ran once does not run again since its job was pruned.
+func testPruneKeepsCalls(e *env) {
+	ids := pruned(e, e.Prune)
+	out, err := e.Insert(e.ctx, []store.NewJob{job(ref("r", "done", "h", 1)), job(ref("r", "cancelled", "h", 2)), job(ref("r", "dead", "h", 3)),
+		job(ref("r", "done", "other", 9)), job(ref("r2", "done", "h", 1))})
+	e.must(err)
+	want := []store.Inserted{{ID: ids[0], Verdict: store.Duplicate, Line: 1}, {ID: ids[1], Verdict: store.Duplicate, Line: 2},
+		{ID: ids[2], Verdict: store.Duplicate, Line: 3}, {ID: ids[0], Verdict: store.Conflict, Line: 1}, {ID: out[4].ID, State: store.Waiting, Verdict: store.Created}}
+	if !slices.Equal(out, want) {
+		e.Errorf("inserted again: %+v, expected %+v", out, want)
+	}
+	calls, err := e.CallIDs(e.ctx, "r", []string{"done", "dead", "none"})
+	if e.must(err); len(calls) != 2 || calls["done"] != ids[0] || calls["dead"] != ids[2] {
+		e.Errorf("the calls are %v", calls)
+	}
+	if counts, err := e.CountRun(e.ctx, "r"); err != nil || len(counts) != 0 {
+		e.Errorf("the run counts %v, %v", counts, err)
+	}
+	if jobs, err := e.Jobs(e.ctx, store.Filter{Run: "r", Refs: []string{"done", "dead"}}); err != nil || len(jobs) != 0 {
+		e.Errorf("found %v, %v", jobs, err)
+	}
+	e.tidy()
+	e.wantIDs("the other run's", e.take("w"), out[4].ID)
+}
+
+func testPruneCalls(e *env) {
+	_ = pruned(e, e.PruneCalls)
+	if calls, err := e.CallIDs(e.ctx, "r", []string{"done", "cancelled", "dead"}); err != nil || len(calls) != 0 {
+		e.Errorf("the calls are %v, %v", calls, err)
+	}
+	e.insert(job(ref("r", "done", "h2", 1)), job(ref("r", "cancelled", "h", 2)), job(ref("r", "dead", "h", 3)))
+	if got := e.take("w"); len(got) != 3 {
+		e.Errorf("%d of 3 new calls were claimed", len(got))
+	}
 }
 
 func testPrune(e *env) {

@@ -34,6 +34,7 @@ func (e *ForeignError) Error() string {
 type Source interface {
 	Jobs(ctx context.Context, f penstock.Filter) ([]penstock.JobInfo, error)
 	Events(ctx context.Context, id int64) ([]penstock.Event, error)
+	CallIDs(ctx context.Context, run string, refs []string) (map[string]int64, error)
 }
 
 // File is a run's file of results. It is for one goroutine at a time.
@@ -45,9 +46,10 @@ type File struct {
 
 	written idSet // jobs that have a line
 	lines   int64
-	fetch   int  // how many results to read at a time
-	ours    bool // the file is known to be this run's
-	redo    bool // a job may have more than one line
+	pruned  int64 // lines beside those, of calls whose jobs are not kept any more
+	fetch   int   // how many results to read at a time
+	ours    bool  // the file is known to be this run's
+	redo    bool  // a job may have more than one line
 }
 
 // Open opens or creates the file of a run, and puts it right: a torn tail is cut
@@ -110,10 +112,10 @@ func (f *File) take(file *os.File) (same bool, err error) {
 }
 
 // Lines is how many lines the file has.
-func (f *File) Lines() int64 { return f.lines }
+func (f *File) Lines() int64 { return f.lines + f.pruned }
 
-// Finish writes what is missing, makes sure that every ended job of the run has
-// exactly one line, and leaves the file on the disk. Close comes after it.
+// Finish writes what is missing, makes sure that every ended job of the run that is
+// kept has exactly one line, and leaves the file on the disk. Close comes after it.
 func (f *File) Finish(ctx context.Context) error {
 	for range 10 {
 		ended, err := f.WriteMissing(ctx)

@@ -20,6 +20,7 @@ type source struct {
 	jobs   []penstock.JobInfo // by id
 	events map[int64][]penstock.Event
 	most   int // bodies that were asked for at a time
+	pruned map[string]int64
 }
 
 func (s *source) Jobs(_ context.Context, f penstock.Filter) ([]penstock.JobInfo, error) {
@@ -40,6 +41,16 @@ func (s *source) Jobs(_ context.Context, f penstock.Filter) ([]penstock.JobInfo,
 		s.most = max(s.most, len(out))
 	}
 	return out, nil
+}
+
+func (s *source) CallIDs(_ context.Context, _ string, refs []string) (map[string]int64, error) {
+	known := map[string]int64{}
+	for _, ref := range refs {
+		if id, ok := s.pruned[ref]; ok {
+			known[ref] = id
+		}
+	}
+	return known, nil
 }
 
 func (s *source) Events(_ context.Context, id int64) ([]penstock.Event, error) {

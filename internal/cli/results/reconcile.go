@@ -24,9 +24,10 @@ type entry struct {
 type span struct{ from, to int64 }
 
 // Reconcile reads the file, compares it with the store, and leaves in it one
-// whole line for each job whose last end it tells, and nothing else.
+// whole line for each job whose last end it tells, those of jobs that were pruned
+// since, and nothing else.
 func (f *File) Reconcile(ctx context.Context) error {
-	f.written, f.lines, f.redo = idSet{}, 0, false
+	f.written, f.lines, f.pruned, f.redo = idSet{}, 0, 0, false
 	if _, err := f.f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -115,8 +116,16 @@ func (f *File) judge(ctx context.Context, batch []entry, drop []span) ([]span, e
 	for i := range jobs {
 		byRef[jobs[i].Ref] = &jobs[i]
 	}
+	gone, err := f.gone(ctx, refs, byRef)
+	if err != nil {
+		return nil, err
+	}
 	for i := range batch {
 		e := &batch[i]
+		if gone[e.id] {
+			f.pruned++ // nothing else has its result any more
+			continue
+		}
 		keep, err := f.keeps(ctx, e, byRef[e.id])
 		if err != nil {
 			return nil, err
@@ -130,6 +139,25 @@ func (f *File) judge(ctx context.Context, batch []entry, drop []span) ([]span, e
 		}
 	}
 	return drop, nil
+}
+
+// gone tells which of the calls ended and were pruned.
+func (f *File) gone(ctx context.Context, refs []string, kept map[string]*penstock.JobInfo) (map[string]bool, error) {
+	var missing []string
+	for _, ref := range refs {
+		if kept[ref] == nil {
+			missing = append(missing, ref)
+		}
+	}
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	known, err := f.src.CallIDs(ctx, f.run, missing)
+	gone := make(map[string]bool, len(known))
+	for ref := range known {
+		gone[ref] = true
+	}
+	return gone, err
 }
 
 // keeps says whether a line stays. Many runs have ids such as line-1, so an id
