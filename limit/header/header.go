@@ -1,5 +1,6 @@
 // Package header reads what an HTTP response says about a rate limit: whether
-// the call was refused for being over it, and how long the API asks to wait.
+// the call was refused for being over it, how long the API asks to wait, and how
+// many calls are left.
 //
 // The package is pure. It reads no clock, keeps nothing, and never fails: what
 // it can not understand counts as not said, so that a strange header never
@@ -31,6 +32,10 @@ type Observation struct {
 	// Source is the header the wait was read from, such as "Retry-After"; empty
 	// unless Stated.
 	Source string
+	// Left is what is left of the tightest window that counts calls: the one of
+	// which fewest are left. LeftUnits is the same of windows that count something
+	// else, such as tokens. They are read whatever the status.
+	Left, LeftUnits Left
 }
 
 // Read reads a response that was received at now. The body is for APIs that tell
@@ -50,6 +55,7 @@ func Read(status int, h http.Header, body []byte, now time.Time) Observation {
 	reset := resetWait(h, clock)
 
 	var o Observation
+	o.Left, o.LeftUnits = leftIn(h, clock)
 	switch status {
 	case http.StatusTooManyRequests, 420, 529:
 		o.Limited = true
@@ -108,7 +114,7 @@ func serverClock(h http.Header, now time.Time) time.Time {
 func values(h http.Header, name string) []string {
 	var all []string
 	for key, vs := range h {
-		if !strings.EqualFold(strings.TrimSpace(key), name) {
+		if len(key) < len(name) || !strings.EqualFold(strings.TrimSpace(key), name) {
 			continue
 		}
 		for _, v := range vs {

@@ -195,7 +195,9 @@ func TestStatus(t *testing.T) {
 		{"401 with a wait", 401, retryAfter("2"), Observation{Stated: true, RetryAfter: 2 * time.Second, Source: "Retry-After"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Read(tt.status, tt.header, nil, noon); got != tt.want {
+			got := Read(tt.status, tt.header, nil, noon)
+			got.Left = Left{} // see TestLeft
+			if got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
@@ -209,12 +211,17 @@ func FuzzRead(f *testing.F) {
 		"2026-03-01T12:00:30Z", "00:00:00.033", "1772366430000", "9e99", "-1", ",", "1::2"} {
 		f.Add(429, v, v, v, noon.Unix())
 		f.Add(403, "", v, v, int64(0))
+		f.Add(200, `"a";r=5;t=30`, v, `"a";q=100;w=60`, int64(0))
 	}
 	f.Fuzz(func(t *testing.T, status int, wait, reset, date string, unix int64) {
 		unix %= math.MaxUint32
-		h := http.Header{"Retry-After": {wait}, "retry-after": {reset}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {reset}, "Date": {date}, "date": {wait}}
+		h := http.Header{"Retry-After": {wait}, "retry-after": {reset}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {reset}, "Date": {date}, "date": {wait},
+			"X-Ratelimit-Limit-Minute": {date}, "X-Ratelimit-Remaining-Minute": {wait}, "Ratelimit": {wait}, "Ratelimit-Policy": {date}, "Sforce-Limit-Info": {reset}}
 		now := time.Unix(unix, 0)
 		o := Read(status, h, nil, now)
+		if l := o.Left; l.N < 0 || l.Of < 0 || l.ResetIn < 0 || !l.ResetStated && l.ResetIn != 0 || !l.Known && l != (Left{}) || l.Known == (l.Source == "") {
+			t.Errorf("%d %v: %+v", status, h, l)
+		}
 		if o.RetryAfter < 0 || !o.Stated && (o.RetryAfter != 0 || o.Source != "") || o.Stated && o.Source == "" {
 			t.Errorf("%d %v: %+v", status, h, o)
 		}

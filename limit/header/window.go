@@ -51,7 +51,7 @@ func windowNames(h http.Header) []string {
 		if !strings.Contains(name, "ratelimit") && !strings.Contains(name, "rate-limit") {
 			continue
 		}
-		for _, word := range []string{"remaining", "reset-after", "reset"} {
+		for _, word := range []string{"remaining", "reset-after", "reset", "used"} {
 			if strings.Contains(name, word) {
 				keys = append(keys, strings.Replace(name, word, "*", 1))
 				break
