@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/penstockhq/penstock/limit"
 )
@@ -80,7 +81,11 @@ func Explain(q Question) []Wait {
 		ask := limit.Ask{Cost: d.Cost, Priority: q.Lane.Priority, Holder: uint64(q.Lane.ID)}
 		at, why := lim.State.Earliest(lim.Spec, ask, q.Now)
 		if at > q.Now {
-			add(Wait{Cause: CauseLimit, Limit: d.Limit, Why: why, Until: at}, "limit %s (%s): %s", d.Limit, lim.Spec, why)
+			text := why.String()
+			if l, ok := lim.State.Left(q.Now); ok && why == limit.Announced {
+				text = fmt.Sprintf("the API said that %d are left until %s", l.N, time.UnixMicro(l.Until).UTC().Format("15:04:05 UTC"))
+			}
+			add(Wait{Cause: CauseLimit, Limit: d.Limit, Why: why, Until: at}, "limit %s (%s): %s", d.Limit, lim.Spec, text)
 		}
 	}
 	if q.Ahead > 0 {

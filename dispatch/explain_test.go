@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"testing"
+	"time"
 
 	"github.com/penstockhq/penstock/limit"
 )
@@ -48,5 +49,23 @@ func TestExplainSaysReadyOnlyWhenAPlanWouldGrant(t *testing.T) {
 	st.Take(q.Limits["api"].Spec, limit.Ask{Cost: 1}, t0)
 	if got := Explain(q); len(got) != 1 || got[0].Cause != CauseLimit {
 		t.Fatalf("causes %v of a paced job, want limit", causes(got))
+	}
+}
+
+// A limit that waits because of what the API said is left says so.
+func TestExplainTellsWhatTheAPISaid(t *testing.T) {
+	q, st := question(t, "10/s")
+	sp := q.Limits["api"].Spec
+	st.Take(sp, limit.Ask{Cost: 1}, t0)
+	reset := t0 + 3_600_000_000
+	st.Observe(sp, limit.Observation{At: t0 + 500_000, Slot: t0, LeftKnown: true, Left: 3, Whole: 100, ResetAt: reset}, 0)
+	q.Now, q.At = t0+500_000, t0+500_000
+	got := Explain(q)
+	want := "limit api (10/s): the API said that 3 are left until " + time.UnixMicro(reset).UTC().Format("15:04:05 UTC")
+	if len(got) != 1 || got[0].Why != limit.Announced || got[0].Text != want {
+		t.Fatalf("%+v, want %q", got, want)
+	}
+	if at, _ := st.Earliest(sp, limit.Ask{Cost: 1}, q.Now); got[0].Until != at || at <= q.Now {
+		t.Fatalf("it waits until %d, its limit opens at %d", got[0].Until, at)
 	}
 }

@@ -206,7 +206,7 @@ func (pl *planner) slot(l *laneView) (limit.Instant, *refusal) {
 				continue
 			}
 			at, r.limit = t, d.Limit
-			if why != limit.Window && why != limit.Pacing && why != limit.Booked {
+			if why != limit.Window && why != limit.Pacing && why != limit.Announced && why != limit.Booked {
 				r.windows = false
 			}
 			if at == limit.Never {

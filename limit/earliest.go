@@ -66,10 +66,12 @@ type view struct {
 	credit  credit
 	charges []charge
 	extra   charge // cost 0: none
+	left    left
+	last    Instant // the newest slot
 }
 
 func (s *State) view(sp Spec) view {
-	v := view{sp: sp, guard: s.guardFor(sp), credit: s.creditView(), charges: s.log.charges}
+	v := view{sp: sp, guard: s.guardFor(sp), credit: s.creditView(), charges: s.log.charges, left: s.left, last: s.last}
 	v.pace, v.paced = sp.pacer(v.guard)
 	return v
 }
@@ -80,6 +82,8 @@ func (v view) with(cost int64, t Instant) view {
 		v.credit = credit{last: t, debt: v.credit.debtAt(v.pace, t) + float64(cost)}
 	}
 	v.extra = charge{t, cost}
+	v.left.take(cost, t)
+	v.last = t
 	return v
 }
 
@@ -106,7 +110,12 @@ func (v *view) earliest(cost int64, from Instant) (Instant, Why) {
 			t, why = e, Pacing
 		}
 	}
-	// Later is never worse for windows and pacing, but it may lead into the
+	if v.left.binds(t) {
+		if e := v.left.earliest(cost, v.last, t); e > t {
+			t, why = e, Announced
+		}
+	}
+	// Later is never worse for any of these, but it may lead into the
 	// next period of a quota: repeat until no quota moves.
 	for moved := calendar; moved; {
 		moved = false

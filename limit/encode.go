@@ -10,13 +10,18 @@ import (
 // The stored form: a version, then fixed fields as varints, then the charges,
 // newest first, each as the microseconds since the one after it and its cost.
 // An empty value is the zero State. Version 1 had no past, see flagPast; version
-// 2 had no guardN, and for a guardW above ten seconds just these.
-const stateVersion = 3
+// 2 had no guardN, and for a guardW above ten seconds just these; version 3 had
+// nothing of what the API says is left, and is still written where there is none.
+const (
+	stateVersion       = 4
+	stateVersionBefore = 3
+)
 
 const (
 	flagDrained = 1 << iota
 	flagBooking
 	flagPast // when pauses began, refusals: what most limits have nothing of
+	flagLeft // what the API said is left
 )
 
 // ErrState means that stored bytes are not the state of a limit.
@@ -39,7 +44,12 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	if s.hasPast() {
 		flags |= flagPast
 	}
-	b = append(b, stateVersion, flags)
+	version := byte(stateVersionBefore)
+	if s.left.reset != 0 {
+		version = stateVersion
+		flags |= flagLeft
+	}
+	b = append(b, version, flags)
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.debt))
 	for _, x := range s.fields() {
 		b = binary.AppendUvarint(b, uint64(*x))
@@ -58,6 +68,9 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	}
 	if flags&flagPast != 0 {
 		b = s.appendPast(b)
+	}
+	if flags&flagLeft != 0 {
+		b = s.left.append(b)
 	}
 	c := s.log.charges
 	b = binary.AppendUvarint(b, uint64(s.log.fresh))
@@ -105,7 +118,14 @@ func (s *State) UnmarshalBinary(data []byte) error {
 
 func (s *State) decode(d *decoder, version byte) {
 	flags := d.byte()
-	if known := byte(flagDrained | flagBooking | flagPast); flags&^known != 0 || version == 1 && flags&flagPast != 0 {
+	known := byte(flagDrained | flagBooking)
+	if version >= 2 {
+		known |= flagPast
+	}
+	if version >= 4 {
+		known |= flagLeft
+	}
+	if flags&^known != 0 {
 		d.fail("unknown flags")
 	}
 	s.drained = flags&flagDrained != 0
@@ -136,6 +156,9 @@ func (s *State) decode(d *decoder, version byte) {
 	}
 	if flags&flagPast != 0 {
 		s.decodePast(d)
+	}
+	if flags&flagLeft != 0 {
+		s.left.decode(d)
 	}
 	s.log.fresh = int(d.int(sweepEvery))
 	count := d.int(2 * maxCharges)

@@ -20,6 +20,7 @@ func sample() State {
 	s.Resume()
 	s.PauseByPerson(testStart, testStart+hour, "again")
 	s.Observe(sp, Observation{At: testStart + 9*second, Refused: true, RetryAt: testStart + minute, Reason: "Ü", Job: math.MaxInt64}, 0.3)
+	s.Observe(sp, Observation{At: testStart + 9*second, Slot: testStart + 7*second, LeftKnown: true, Left: 50, Whole: 60, ResetAt: testStart + minute, LeftByCost: true}, 0)
 	s.Book(Booking{At: testStart + 10*second, Expires: testStart + 20*second, Cost: 8, Priority: -3, Holder: math.MaxUint64})
 	return s
 }
@@ -42,6 +43,24 @@ func TestStoredFormIsComplete(t *testing.T) {
 	}
 	if back := reload(t, &zero); !reflect.DeepEqual(back, zero) {
 		t.Fatal("the zero state does not come back")
+	}
+}
+
+// A limit of which the API says nothing is stored as by older versions, and what
+// they stored is read.
+func TestStoredFormWithoutLeftIsTheOld(t *testing.T) {
+	s := sample()
+	with := stored(t, &s)
+	s.left = left{}
+	b := stored(t, &s)
+	if b[0] != 3 || len(with) <= len(b) {
+		t.Errorf("version %d of %d bytes, %d with what is left", b[0], len(b), len(with))
+	}
+	if back := reload(t, &s); !reflect.DeepEqual(back, s) {
+		t.Errorf("stored %+v\n  came back as %+v", s, back)
+	}
+	if grown := len(with) - len(b); grown > 32 {
+		t.Errorf("what is left takes %d bytes, want at most 32", grown)
 	}
 }
 
@@ -78,6 +97,7 @@ func TestUnmarshalRefusesGarbage(t *testing.T) {
 	check("longer", append(append([]byte{}, good...), 0))
 	check("another version", append([]byte{99}, good[1:]...))
 	check("unknown flags", append([]byte{1, 0xff}, good[2:]...))
+	check("a flag that the version had not", append([]byte{3}, good[1:]...))
 	check("a debt that is no number", append([]byte{1, good[1], 255, 255, 255, 255, 255, 255, 255, 255}, good[10:]...))
 	twin := State{last: testStart, log: slotLog{charges: []charge{{testStart, 1}, {testStart, 1}}}}
 	check("charges at one instant", stored(t, &twin))

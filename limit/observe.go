@@ -9,8 +9,17 @@ type Observation struct {
 	Refused bool          // the API said "not now"
 	RetryAt Instant       // when it said to come back; 0: it did not
 	Reason  string        // shown to people while the pause lasts
+	Cost    int64         // of its call; 0: 1
 	Latency time.Duration // of the call; kept for later use, the state does not learn from it yet
 	Job     int64         // whose call it was; 0: nobody's. Remembered of a refusal, for people
+
+	// LeftKnown says that the API told how many calls are left of its own count,
+	// and when that resets. Of a refusal they do not matter.
+	LeftKnown  bool
+	Left       int64
+	Whole      int64   // of how many; 0: it did not say
+	ResetAt    Instant // 0: it did not say
+	LeftByCost bool    // Left and Whole count permits, by cost; else calls, 1 for each
 }
 
 const (
@@ -28,15 +37,25 @@ const (
 // back-off and for the guard. It grows the guard if a call passed since the
 // episode before: one that goes on is no matter of jitter. A success ends the
 // run of back-offs, unless its call started before the last refusal came.
-func (s *State) Observe(sp Spec, o Observation, random float64) {
+//
+// What the API says is left bounds what starts until its reset, at most 24 h; the
+// last quarter is spread over that time. With none left the limit waits for the
+// reset, which is no refusal. It never allows more than the spec. Where it is our
+// own calls that are missing, it changes nothing.
+//
+// Observe reports whether asks may start earlier than could be known before.
+func (s *State) Observe(sp Spec, o Observation, random float64) (loosened bool) {
 	at, slot := clampInstant(o.At), clampInstant(o.Slot)
+	s.repair(at)
+	if !o.Refused && o.LeftKnown {
+		loosened = s.heed(sp, o, at, slot)
+	}
 	if slot == 0 {
 		slot = at
 	}
-	s.repair(at)
 	if !o.Refused {
 		s.succeeded(sp, at, slot)
-		return
+		return loosened
 	}
 	s.refused.add(at)
 	paused := s.api.until > at
@@ -64,6 +83,7 @@ func (s *State) Observe(sp Spec, o Observation, random float64) {
 		s.episode = max(at, s.last)
 	}
 	s.quietSince = at
+	return false
 }
 
 func (s *State) succeeded(sp Spec, at, slot Instant) {

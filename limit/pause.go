@@ -29,10 +29,11 @@ func (s *State) PauseByPerson(now, until Instant, reason string) {
 	s.person = pause{until, cleanReason(reason), clampInstant(now)}
 }
 
-// Resume ends the pauses of a person and of the API. What the spec says stays.
-// The resumption does not burst.
+// Resume ends the pauses of a person and of the API, and forgets what the API said
+// is left. What the spec says stays. The resumption does not burst.
 func (s *State) Resume() {
-	s.drained = s.drained || s.api.until != 0 || s.person.until != 0
+	s.drained = s.drained || s.api.until != 0 || s.person.until != 0 || s.left.reset != 0 && !s.left.ours
+	s.left = left{}
 	s.api, s.person = pause{}, pause{}
 }
 

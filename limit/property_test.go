@@ -122,6 +122,9 @@ func TestNeverOverTheLimit(t *testing.T) {
 				if rapid.Bool().Draw(t, "stated") {
 					o.RetryAt = now + drawStep(t)
 				}
+				if rapid.Bool().Draw(t, "left") {
+					o = drawLeft(t, o)
+				}
 				s.Observe(sp, o, rapid.Float64Range(0, 0.999).Draw(t, "random"))
 			case 4:
 				s.PauseByPerson(now, now+drawStep(t), "")
@@ -245,6 +248,20 @@ func TestRoomNeverUnderestimates(t *testing.T) {
 	})
 }
 
+// drawLeft adds to an observation what the API says is left.
+func drawLeft(t *rapid.T, o Observation) Observation {
+	o.Refused, o.LeftKnown = false, true
+	o.Left = rapid.Int64Range(0, 30).Draw(t, "left")
+	o.LeftByCost = rapid.Bool().Draw(t, "by cost")
+	if rapid.Bool().Draw(t, "whole") {
+		o.Whole = o.Left + rapid.Int64Range(0, 60).Draw(t, "gone")
+	}
+	if rapid.IntRange(0, 4).Draw(t, "resets") > 0 {
+		o.ResetAt = o.At + drawStep(t)
+	}
+	return o
+}
+
 // drawState is the state of a limit after some use, and the time.
 func drawState(t *rapid.T, sp Spec) (State, Instant) {
 	var s State
@@ -262,7 +279,11 @@ func drawState(t *rapid.T, sp Spec) (State, Instant) {
 			s.Release(sp, a.Cost, at, now, rapid.IntRange(0, 5).Draw(t, "refund") == 0)
 		}
 		if rapid.IntRange(0, 15).Draw(t, "seen") == 0 {
-			s.Observe(sp, Observation{At: max(now, at), Slot: at, Refused: rapid.Bool().Draw(t, "refused")}, 0.5)
+			o := Observation{At: max(now, at), Slot: at, Refused: rapid.Bool().Draw(t, "refused")}
+			if rapid.Bool().Draw(t, "left") {
+				o = drawLeft(t, o)
+			}
+			s.Observe(sp, o, 0.5)
 		}
 	}
 	return s, now
@@ -340,7 +361,7 @@ func TestWildValues(t *testing.T) {
 		for range 40 {
 			a := Ask{Cost: wild.Draw(t, "cost"), Priority: int(wild.Draw(t, "p")), Holder: uint64(wild.Draw(t, "h"))}
 			now := wild.Draw(t, "now")
-			switch rapid.IntRange(0, 7).Draw(t, "op") {
+			switch rapid.IntRange(0, 8).Draw(t, "op") {
 			case 0:
 				s.Take(sp, a, now)
 			case 1:
@@ -355,6 +376,11 @@ func TestWildValues(t *testing.T) {
 				s = reload(t, &s)
 			case 6:
 				s.Observe(sp, Observation{At: now, Slot: wild.Draw(t, "slot")}, 2)
+			case 7:
+				o := Observation{At: now, Slot: wild.Draw(t, "slot"), LeftKnown: true, Left: wild.Draw(t, "left"), Whole: wild.Draw(t, "whole"), ResetAt: wild.Draw(t, "reset"), LeftByCost: rapid.Bool().Draw(t, "by cost")}
+				s.Observe(sp, o, 0.5)
+				o.Matters(sp)
+				s.Left(now)
 			}
 			at, _ := s.Earliest(sp, a, now)
 			if at < clampInstant(now) {

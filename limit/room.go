@@ -33,6 +33,9 @@ func (s *State) Room(sp Spec, cost int64, now, until Instant) int64 {
 			room = min(room, v.quotaRoom(r, n, from, until)/cost)
 		}
 	}
+	if v.left.binds(from) {
+		room = min(room, v.left.room(cost, v.last, from, until))
+	}
 	if v.paced {
 		// Before the n-th start the debt, n-1 costs more and drained until
 		// then, must be down to the slack. The first asks for less after a pause.

@@ -17,6 +17,7 @@ type simulated struct {
 	guard          time.Duration
 	maxBytes       int
 	slots, arrived []Instant // of the calls, and of those that were accepted
+	told           int       // answers whose word on what is left mattered
 	over           int       // slots too many in the window before them, by the spec of their time
 }
 
@@ -38,6 +39,7 @@ type arrival struct {
 	response bool
 	refused  bool
 	retryAt  Instant
+	said     Observation // what the answer says is left
 }
 
 type arrivals []arrival
@@ -61,10 +63,28 @@ type strict struct {
 	fixed  bool
 	bucket float64                  // above 0: a bucket of so many permits, refilled at n per w, instead (GCRA is one, too)
 	travel func(*rand.Rand) Instant // from the start of a call to its arrival
+	says   bool                     // each answer says how many calls are left, and when the window is over,
+	unit   Instant                  // rounded up to this
+	others Instant                  // above 0: a call of somebody else arrives every so often
+}
+
+// left is what the API says when so much of its window is used.
+func (api *strict) left(used int, at, over Instant) Observation {
+	if !api.says {
+		return Observation{}
+	}
+	d := over - at
+	if u := max(api.unit, 1); d%u != 0 {
+		d += u - d%u
+	}
+	return Observation{LeftKnown: true, Left: api.n - int64(used), Whole: api.n, ResetAt: d}
 }
 
 // exponential travel takes 20 ms plus jitter of 10 ms on average.
 func exponential(rnd *rand.Rand) Instant { return Instant(20_000 + rnd.ExpFloat64()*10_000) }
+
+// distant travel has thirty calls under way at 100 a second.
+func distant(rnd *rand.Rand) Instant { return Instant(300_000 + rnd.ExpFloat64()*10_000) }
 
 // setting is a spec that somebody sets at an instant.
 type setting struct {
@@ -87,7 +107,7 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 	var events arrivals
 	var window []Instant // accepted arrivals at the API
 	level, filled := api.bucket, Instant(0)
-	now := simStart
+	now, other := simStart, simStart
 	for r.calls < calls || len(events) > 0 {
 		at, _ := s.Earliest(sp, Ask{Cost: 1}, now)
 		if r.calls >= calls {
@@ -106,7 +126,17 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 			e := heap.Pop(&events).(arrival)
 			now = max(now, e.at)
 			if e.response {
-				s.Observe(sp, Observation{At: now, Slot: e.slot, Refused: e.refused, RetryAt: e.retryAt}, rnd.Float64())
+				o := e.said
+				o.At, o.Slot, o.Refused, o.RetryAt = now, e.slot, e.refused, e.retryAt
+				if o.ResetAt != 0 { // the client counts from the answer on
+					o.ResetAt += now
+				}
+				if !o.Matters(sp) {
+					o.LeftKnown = false
+				} else if o.LeftKnown {
+					r.told++
+				}
+				s.Observe(sp, o, rnd.Float64())
 				s.Release(sp, 1, e.slot, now, false)
 				continue
 			}
@@ -133,6 +163,12 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 				heap.Push(&events, back)
 				continue
 			}
+			for api.others > 0 && other <= e.at { // somebody else's, in between
+				if other > since && int64(len(window)) < api.n {
+					window = append(window, other)
+				}
+				other += api.others
+			}
 			if int64(len(window)) >= api.n {
 				r.refused++
 				back.refused = true
@@ -145,6 +181,11 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 				window = append(window, e.at)
 				r.arrived = append(r.arrived, e.at)
 			}
+			over := window[0] + w
+			if api.fixed {
+				over = since + 1 + w
+			}
+			back.said = api.left(len(window), e.at, over)
 			heap.Push(&events, back)
 			continue
 		}
@@ -234,5 +275,70 @@ func TestC10_JitterIsLearned(t *testing.T) {
 		if refused > 0.02 {
 			t.Errorf("refused %.2f %%, want at most 2 %%", 100*refused)
 		}
+	}
+}
+
+// An API takes fewer calls than is configured, or somebody else calls it, too, and
+// says in each answer what is left: then it hardly ever has to refuse.
+func TestWhatIsLeftPreventsRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		spec    string
+		api     strict
+		calls   int
+		refused float64 // of those refused without the headers, at most
+		through float64 // of the API's limit, at least
+	}{
+		{"10/s configured, 6/s true", "10/s", strict{n: 6, w: time.Second}, 600, 0.1, 0.6},
+		{"10/s configured, 6/s true, fixed", "10/s", strict{n: 6, w: time.Second, fixed: true}, 600, 0.1, 0.6},
+		{"10/s configured, 6/s true, fixed, whole seconds", "10/s", strict{n: 6, w: time.Second, fixed: true, unit: second}, 600, 0.1, 0.5},
+		{"100/m configured, 60/m true, fixed", "100/m", strict{n: 60, w: time.Minute, fixed: true, unit: second}, 600, 0.1, 0.8},
+		{"10/s configured, 1000/h, too", "10/s", strict{n: 1000, w: time.Hour, fixed: true, unit: second}, 4000, 0.1, 0.8},
+		{"200/m, another program takes 80", "200/m", strict{n: 200, w: time.Minute, fixed: true, unit: second, others: minute / 80}, 2000, 0.4, 0.55},
+		{"100/s configured, 200/10s true, far away", "100/s", strict{n: 200, w: 10 * time.Second, fixed: true, travel: distant}, 4000, 0.1, 0.8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.api.travel == nil {
+				tt.api.travel = exponential
+			}
+			without := simulate(t, tt.spec, tt.api, tt.calls, 1)
+			tt.api.says = true
+			with := simulate(t, tt.spec, tt.api, tt.calls, 1)
+			through := float64(with.calls-with.refused) / (float64(with.elapsed) / float64(micros(tt.api.w))) / float64(tt.api.n)
+			before := float64(without.calls-without.refused) / (float64(without.elapsed) / float64(micros(tt.api.w))) / float64(tt.api.n)
+			t.Logf("%d of %d calls refused at %.0f %% of the limit, %d without what is left, at %.0f %%; %d answers mattered", with.refused, with.calls, 100*through, without.refused, 100*before, with.told)
+			if float64(with.refused) > tt.refused*float64(without.refused) || without.refused == 0 {
+				t.Errorf("%d refused, %d without what is left", with.refused, without.refused)
+			}
+			if through < tt.through {
+				t.Errorf("%.2f of the limit, want %.2f", through, tt.through)
+			}
+		})
+	}
+}
+
+// Where the limit is right and nobody else's, what the API says changes nothing.
+func TestWhatIsLeftCostsNothingWhereTheSpecIsRight(t *testing.T) {
+	for _, tt := range []struct {
+		spec string
+		api  strict
+	}{
+		{"50/s", strict{n: 50, w: time.Second, fixed: true, unit: second}},
+		{"50/s", strict{n: 50, w: time.Second, fixed: true}},
+		{"5/s", strict{n: 5, w: time.Second, fixed: true, unit: second}},
+		{"1000/s", strict{n: 1000, w: time.Second, unit: second}},
+		{"100/m", strict{n: 100, w: time.Minute, fixed: true, unit: second}},
+	} {
+		t.Run(tt.spec, func(t *testing.T) {
+			tt.api.travel = exponential
+			without := simulate(t, tt.spec, tt.api, 3000, 1)
+			tt.api.says = true
+			with := simulate(t, tt.spec, tt.api, 3000, 1)
+			slower := float64(with.elapsed)/float64(without.elapsed) - 1
+			t.Logf("%.2f %% slower; %d answers mattered; %d and %d refused", 100*slower, with.told, with.refused, without.refused)
+			if slower > 0.02 || with.told > 60 {
+				t.Errorf("%.2f %% slower, %d of 3000 answers mattered", 100*slower, with.told)
+			}
+		})
 	}
 }

@@ -26,6 +26,7 @@ type State struct {
 
 	api, person pause
 	booking     Booking // none if Expires is 0
+	left        left    // what the API said
 	refused     refusals
 }
 
@@ -57,6 +58,9 @@ func (s *State) Take(sp Spec, a Ask, slot Instant) {
 		s.debt = min(s.creditView().debtAt(p, slot)+float64(cost), maxDebt)
 		s.drained = false
 	}
+	if s.left.reset != 0 {
+		s.left.take(cost, slot)
+	}
 	s.last = slot
 	s.log.add(slot, cost)
 	if s.log.fresh >= sweepEvery {
@@ -77,6 +81,9 @@ func (s *State) Release(sp Spec, cost int64, slot, now Instant, refund bool) {
 		cost = clampCost(cost)
 		s.log.remove(clampInstant(slot), cost)
 		s.debt = max(0, s.debt-float64(cost))
+		if slot > s.left.slot && slot < s.left.reset {
+			s.left.n = addCost(s.left.n, s.left.share(cost))
+		}
 	}
 	if s.booking.Expires != 0 && s.booking.Expires <= now {
 		s.booking = Booking{}
@@ -115,7 +122,7 @@ func (s *State) Idle(sp Spec, now Instant) bool {
 	now = clampInstant(now)
 	quiet := now - s.last
 	switch {
-	case s.inFlight > 0, s.drained, s.person.until > now, s.apiUntil(now) > now, s.bookingAt(now):
+	case s.inFlight > 0, s.drained, s.person.until > now, s.apiUntil(now) > now, s.bookingAt(now), s.left.binds(now):
 		return false
 	case quiet < idleAfter:
 		return false
@@ -144,7 +151,7 @@ func clampCost(c int64) int64 { return min(max(c, 1), MaxN) }
 // says now can have written: the clock ran ahead and was put back.
 func (s *State) damaged(now Instant) bool {
 	far := now + maxAhead
-	return s.last > far || s.episode > far || s.quietSince > far || s.api.until > far+maxAPIPause
+	return s.last > far || s.episode > far || s.quietSince > far || s.api.until > far+maxAPIPause || s.left.reset > far+maxAPIPause
 }
 
 // repair forgets what lies too far in the future. The alternative, to wait for
@@ -173,6 +180,9 @@ func (s *State) repair(now Instant) {
 	s.lastSuccess = min(s.lastSuccess, now)
 	if s.api.until > far+maxAPIPause {
 		s.api = pause{}
+	}
+	if s.left.reset > far+maxAPIPause || s.left.slot > far {
+		s.left = left{}
 	}
 	if s.booking.At > far+horizon {
 		s.booking = Booking{}

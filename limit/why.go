@@ -10,6 +10,7 @@ const (
 	None           Why = iota // it may start now
 	Window                    // a window or a calendar quota is used up
 	Pacing                    // permits are spread over the window; or an earlier slot lies ahead
+	Announced                 // the API said that little, or nothing, is left until its reset
 	Booked                    // room is kept for a booking
 	Full                      // the in-flight cap is reached; a release opens it
 	PausedByAPI               // the API asked to wait
@@ -22,6 +23,7 @@ var whyTexts = [...]string{
 	None:           "free",
 	Window:         "window used up",
 	Pacing:         "pacing",
+	Announced:      "the API said that little is left",
 	Booked:         "room kept for a booking",
 	Full:           "in-flight cap reached",
 	PausedByAPI:    "paused by the API",

@@ -319,8 +319,12 @@ func (e *ender) observe(job int64, obs []store.Observed) error {
 			o.At = e.now
 		}
 		o.Reason, o.Job = clean(o.Reason), job
-		l.State.Observe(l.Spec, o.Observation, o.Random)
 		l.changed = true
+		if l.State.Observe(l.Spec, o.Observation, o.Random) {
+			if err := loosened(e.tx, o.Limit, e.now); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

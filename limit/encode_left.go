@@ -1,0 +1,39 @@
+package limit
+
+import "encoding/binary"
+
+const (
+	leftByCost = 1 << iota
+	leftOurs
+)
+
+func (l *left) append(b []byte) []byte {
+	flags := byte(0)
+	if l.byCost {
+		flags |= leftByCost
+	}
+	if l.ours {
+		flags |= leftOurs
+	}
+	b = append(b, flags)
+	for _, x := range l.fields() {
+		b = binary.AppendUvarint(b, uint64(*x))
+	}
+	return b
+}
+
+func (l *left) fields() [5]*int64 { return [...]*int64{&l.slot, &l.reset, &l.n, &l.whole, &l.low} }
+
+func (l *left) decode(d *decoder) {
+	flags := d.byte()
+	if flags&^(leftByCost|leftOurs) != 0 {
+		d.fail("unknown flags")
+	}
+	l.byCost, l.ours = flags&leftByCost != 0, flags&leftOurs != 0
+	for _, x := range l.fields() {
+		*x = d.int(maxSum)
+	}
+	if l.slot > maxInstant || l.reset > maxInstant || l.reset == 0 {
+		d.fail("an instant out of range")
+	}
+}
