@@ -21,6 +21,7 @@ type Client struct {
 	clock   clock
 	specs   specCache
 	trouble trouble
+	lows    lows
 	owns    bool // Close closes the store
 
 	swallowed atomic.Int64

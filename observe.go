@@ -11,6 +11,9 @@ import (
 // is stored with the outcome of the start, in the same commit. Instants of o
 // that are zero are filled in. A handler that was refused returns
 // [RateLimited] and need not call Observe. Without a job use [Permit.Observe].
+//
+// What the API says is left is stored only where it matters, so that it may be told
+// after each call; [ObserveHeaders] reads it from a response.
 func Observe(ctx context.Context, limitName string, o Observation) error {
 	s := startOf(ctx)
 	if s == nil {
@@ -35,6 +38,9 @@ func (s *start) observed1(name string, o Observation) store.Observed {
 		for _, ch := range s.job.Charges {
 			if ch.Limit == name {
 				o.Slot = ch.Slot
+				if o.Cost == 0 {
+					o.Cost = ch.Cost
+				}
 			}
 		}
 	}

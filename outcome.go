@@ -208,24 +208,30 @@ func dead(r store.Reason, text string) verdict {
 // later adds a duration to an instant without running over.
 func later(at int64, d time.Duration) int64 { return at + max(d, 0).Microseconds() }
 
-// decide gathers what the decision depends on.
+// decide gathers what the decision depends on, and adds to it what the API said is
+// left.
 func (w *worker) decide(s *start, began int64, err error) verdict {
-	ctx := w.life
 	now := time.Now()
-	return decide(verdictOn{
-		job: s.job, err: err, cause: context.Cause(s.ctx), began: began,
-		now: w.c.clock.toStore(now), local: now,
-		policy: s.kind.policy(s.job.Job), budget: s.kind.budget(s.job.Job), classify: w.classifier(s.kind),
-		spec: func(name string) (limit.Spec, bool) { return w.c.specs.get(ctx, name) },
-		passing: func(name string) int64 {
-			info, err := w.st.Limit(ctx, name)
-			if err != nil {
-				return 0
-			}
-			return info.State.LastSuccess()
-		},
-		random: w.c.cfg.Random(), private: w.private,
-	})
+	v := s.verdictOn(w.life)
+	v.err, v.cause, v.began = err, context.Cause(s.ctx), began
+	v.now, v.local = w.c.clock.toStore(now), now
+	v.policy, v.budget, v.classify = s.kind.policy(s.job.Job), s.kind.budget(s.job.Job), w.classifier(s.kind)
+	v.passing = func(name string) int64 {
+		info, err := w.st.Limit(w.life, name)
+		if err != nil {
+			return 0
+		}
+		return info.State.LastSuccess()
+	}
+	v.random, v.private = w.c.cfg.Random(), w.private
+	d := decide(v)
+	d.Observations = append(d.Observations, w.left(s, v, d)...)
+	return d
+}
+
+// verdictOn is what is known of a start's limits.
+func (s *start) verdictOn(ctx context.Context) verdictOn {
+	return verdictOn{job: s.job, spec: func(name string) (limit.Spec, bool) { return s.w.c.specs.get(ctx, name) }}
 }
 
 // classifier is the kind's Classify, whose panic must not take the worker down.

@@ -34,8 +34,10 @@ type start struct {
 	detail     []byte
 	failedCall string // how the last watched call failed; "": it did not, see Transport
 	observed   []store.Observed
-	effects    map[string]bool // keys of the effects it is running
-	begun      map[string]bool // effects that it has begun, ended or not
+	left       map[string]store.Observed // what is said to be left, by limit: the last word
+	answered   answered                  // the same of answers that nobody said the limit of
+	effects    map[string]bool           // keys of the effects it is running
+	begun      map[string]bool           // effects that it has begun, ended or not
 }
 
 type startKey struct{}
@@ -120,6 +122,13 @@ func (s *start) setDetail(b []byte) {
 
 func (s *start) observe(o store.Observed) {
 	s.mu.Lock()
-	s.observed = append(s.observed, o)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if !o.LeftKnown || o.Refused {
+		s.observed = append(s.observed, o)
+		return
+	}
+	if s.left == nil {
+		s.left = map[string]store.Observed{}
+	}
+	s.left[o.Limit] = o
 }

@@ -6,15 +6,23 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
+
+	"github.com/penstockhq/penstock/limit/header"
 )
 
 // Transport wraps an http.RoundTripper (nil: http.DefaultTransport) for the HTTP
-// clients of handlers, so that a swallowed error shows. Of each call made with
-// a handler's context it notes how it ended: an error or a status from 400 on is
-// a failure. A handler that returns nil although the last call of its start
-// failed is believed, and its job is done; but the start is logged as a warning
-// with swallowed=…, the job's history tells of it, and so do [End] and
-// [Client.Swallowed].
+// clients of handlers, so that a limit slows down before the API refuses, and a
+// swallowed error shows.
+//
+// Answers that say how many calls are left are told to the limit that
+// [RateLimited] would pause, unless the handler calls several hosts that say so.
+//
+// Of each call made with a handler's context it notes how it ended: an error or
+// a status from 400 on is a failure. A handler that returns nil although the last
+// call of its start failed is believed, and its job is done; but the start is
+// logged as a warning with swallowed=…, the job's history tells of it, and so do
+// [End] and [Client.Swallowed].
 //
 // A handler that means it, as where 404 is an answer like any other, says so
 // with [Watch](ctx, nil). What goes wrong while a body is read is not noted.
@@ -61,6 +69,9 @@ func (t watchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.lastCall(strings.TrimSpace(fmt.Sprintf("%s: status %d %s", call, answer.StatusCode, http.StatusText(answer.StatusCode))))
 	default:
 		s.lastCall("")
+	}
+	if err == nil && header.Speaks(answer.Header) {
+		s.answeredBy(r.URL.Host, header.Read(answer.StatusCode, answer.Header, nil, time.Now()))
 	}
 	return answer, err
 }

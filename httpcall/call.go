@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstockhq/penstock"
+	"github.com/penstockhq/penstock/limit/header"
 	"github.com/penstockhq/penstock/retry"
 )
 
@@ -66,19 +67,21 @@ func (c *caller) call(ctx context.Context, r *Request, key string, attempt int) 
 		status: a.Status, latency: a.Latency,
 		result: result.encode(), detail: newDetail(a, &secrets),
 	}
+	said := header.Read(a.Status, a.Header, a.Body, time.Now())
+	_ = penstock.ObserveHeaders(ctx, "", said) // it fails only where there is no job to tell of
 	if c.o.Classify != nil && err == nil {
 		if out.err = c.o.Classify(a); out.err != nil {
 			return out
 		}
 	}
 	v := verdictOn{
-		request: r, answer: a, broke: err, keySent: keySent,
+		request: r, answer: a, said: said, broke: err, keySent: keySent,
 		refusal: trace.refusal, secrets: &secrets,
 		wait: func(stated time.Duration) time.Duration {
 			return c.o.Retry.DelayAtLeast(attempt, min(stated, maxWait), c.random())
 		},
 	}
-	out.err = v.judge(time.Now())
+	out.err = v.judge()
 	return out
 }
 

@@ -36,7 +36,8 @@ func (e *StatusError) Error() string {
 type verdictOn struct {
 	request *Request
 	answer  *Answer
-	broke   error // why the body broke off, if it did
+	said    header.Observation // by the answer's headers
+	broke   error              // why the body broke off, if it did
 	keySent bool
 	refusal error // why a redirect was not followed, if one was to be
 	secrets *scrubber
@@ -45,9 +46,8 @@ type verdictOn struct {
 }
 
 // judge returns what the start returns: nil for done.
-func (v verdictOn) judge(now time.Time) error {
-	a := v.answer
-	said := header.Read(a.Status, a.Header, a.Body, now)
+func (v verdictOn) judge() error {
+	a, said := v.answer, v.said
 	transient := func(err error) error {
 		if said.Stated {
 			return penstock.RetryIn(v.wait(said.RetryAfter), err)

@@ -2,7 +2,7 @@
 //
 // A [Spec] is what a person writes ("10/s, 1000/h, 20 in flight"). A [State]
 // is what a limit remembers: the slots it granted, the calls in flight, its
-// pauses, the guard it learned, and at most one booking. [State.Earliest] says
+// pauses, the guard it learned, what the API said is left, and at most one booking. [State.Earliest] says
 // when the next call may start, [State.Take] charges it, [State.Release] ends
 // it and [State.Observe] learns from the response.
 //

@@ -250,16 +250,26 @@ func (d *decoder) int(limit int64) int64 {
 	return int64(v)
 }
 
-func (d *decoder) priority() int {
+// signed reads a signed varint.
+func (d *decoder) signed() int64 {
 	if d.fault != "" {
 		return 0
 	}
 	v, n := binary.Varint(d.b)
-	if n <= 0 || int64(int(v)) != v {
-		d.fail("a priority out of range")
+	if n <= 0 {
+		d.fail("a number out of range")
 		return 0
 	}
 	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) priority() int {
+	v := d.signed()
+	if int64(int(v)) != v {
+		d.fail("a priority out of range")
+		return 0
+	}
 	return int(v)
 }
 

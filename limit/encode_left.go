@@ -19,10 +19,11 @@ func (l *left) append(b []byte) []byte {
 	for _, x := range l.fields() {
 		b = binary.AppendUvarint(b, uint64(*x))
 	}
-	return b
+	return binary.AppendVarint(b, l.n)
 }
 
-func (l *left) fields() [5]*int64 { return [...]*int64{&l.slot, &l.reset, &l.n, &l.whole, &l.low} }
+// fields are the numbers that are never negative.
+func (l *left) fields() [4]*int64 { return [...]*int64{&l.slot, &l.reset, &l.whole, &l.low} }
 
 func (l *left) decode(d *decoder) {
 	flags := d.byte()
@@ -33,7 +34,8 @@ func (l *left) decode(d *decoder) {
 	for _, x := range l.fields() {
 		*x = d.int(maxSum)
 	}
-	if l.slot > maxInstant || l.reset > maxInstant || l.reset == 0 {
-		d.fail("an instant out of range")
+	l.n = d.signed()
+	if l.n < -maxSum || l.n > maxSum || l.slot > maxInstant || l.reset > maxInstant || l.reset == 0 {
+		d.fail("what is left out of range")
 	}
 }

@@ -17,7 +17,7 @@ const (
 type left struct {
 	slot   Instant // of the call whose answer said it
 	reset  Instant // when that window is over; 0: nothing is known
-	n      int64   // what may still start before it is over
+	n      int64   // what may still start before it is over; below 0: as much has started too much
 	whole  int64   // of how many; 0: not said
 	low    int64   // an ask that leaves less than this is spread over the time until reset
 	byCost bool    // n counts permits; else calls, whatever they cost
@@ -63,7 +63,7 @@ func (l *left) take(cost int64, t Instant) {
 		*l = left{}
 		return
 	}
-	l.n = max(0, l.n-l.share(cost))
+	l.n = max(-maxSum, l.n-l.share(cost))
 }
 
 // room is an upper bound on the asks that may start from and until, see Room.
@@ -71,7 +71,7 @@ func (l *left) room(cost int64, last, from, until Instant) int64 {
 	if !l.binds(from) || until >= l.reset {
 		return maxSum
 	}
-	most := l.n / l.share(cost)
+	most := max(0, l.n) / l.share(cost)
 	// Whoever comes in time for the gap finds the same gap next.
 	first := max(from, last+l.gap(cost, last))
 	if first > until {
@@ -105,7 +105,7 @@ func (s *State) Left(now Instant) (Left, bool) {
 	if now >= l.reset {
 		return Left{}, false
 	}
-	return Left{N: l.n, Of: l.whole, Until: l.reset, ByCost: l.byCost, Binds: !l.ours}, true
+	return Left{N: max(0, l.n), Of: l.whole, Until: l.reset, ByCost: l.byCost, Binds: !l.ours}, true
 }
 
 // heed learns what is left from the answer to a call with this slot (0: not
@@ -120,7 +120,7 @@ func (s *State) heed(sp Spec, o Observation, at, slot Instant) (loosened bool) {
 		return false
 	}
 	n := min(max(o.Left, 0), maxSum)
-	now := left{slot: slot, n: max(0, n-s.uncounted(sp, o, slot)), whole: min(max(o.Whole, 0), maxSum), byCost: o.LeftByCost}
+	now := left{slot: slot, n: n - s.uncounted(sp, o, slot), whole: min(max(o.Whole, 0), maxSum), byCost: o.LeftByCost}
 	if slot == 0 {
 		now.slot = at
 	}
@@ -143,7 +143,7 @@ func (s *State) heed(sp Spec, o Observation, at, slot Instant) (loosened bool) {
 	}
 	others, in, known := s.others(sp, o, at, now.slot, &now.reset)
 	if now.ours = known && others <= 0; !now.ours {
-		if known && in > 0 { // they may go on as they did; half is ours in any case, or one burst would stop us
+		if known && in > 0 && now.n > 0 { // they may go on as they did; half is ours in any case, or one burst would stop us
 			now.n -= min(mulDivUp(others, now.reset-at, in)/o.permits(1), now.n-now.n/2)
 		}
 		of := now.whole

@@ -121,7 +121,21 @@ func TestCallsInFlightAreCounted(t *testing.T) {
 	if l, _ := s.Left(testStart + second); l.N != 6 {
 		t.Errorf("%d left, want the 6 of the newest call", l.N)
 	}
+	s.Observe(sp, say(testStart+second, testStart+800_000, 0, 100, testStart+minute), 0)
 	s.Release(sp, 1, testStart+800_000, testStart+second, false)
+	if at, _ := s.Earliest(sp, Ask{Cost: 1}, testStart+second); at != testStart+minute {
+		t.Errorf("the next call is %v later, want at the reset", micro(at-testStart-second))
+	}
+	s = State{}
+	for i := range Instant(5) {
+		s.Take(sp, Ask{Cost: 1}, testStart+i*200_000)
+	}
+	s.Observe(sp, say(testStart+second, testStart, 3, 100, testStart+minute), 0)
+	s.Release(sp, 1, testStart+800_000, testStart+second, true)
+	if l, _ := s.Left(testStart + second); l.N != 0 {
+		t.Errorf("%d left: four of three were under way, and one came back", l.N)
+	}
+	s.Observe(sp, say(testStart+second, testStart+600_000, 6, 100, testStart+minute), 0)
 	s.Take(sp, Ask{Cost: 1}, testStart+2*second)
 	s.Release(sp, 1, testStart+2*second, testStart+2*second, true)
 	if l, _ := s.Left(testStart + 2*second); l.N != 6 {
