@@ -60,6 +60,36 @@ func refusal(c *Config, clock time.Time, wait time.Duration) answer {
 	return ans
 }
 
+// announce says in the headers what is left.
+func (a *API) announce(h http.Header, clock time.Time) {
+	c := &a.config
+	left, reset, ok := a.limiter.left(c, clock.UnixNano())
+	if !ok || c.Announce == AnnounceNone {
+		return
+	}
+	seconds := strconv.FormatInt(roundUp(reset, time.Second), 10)
+	switch c.Announce {
+	case AnnounceDraft:
+		h.Set("RateLimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, c.most(), roundUp(c.Window, time.Second)))
+		h.Set("RateLimit", fmt.Sprintf(`"default";r=%d;t=%s`, left, seconds))
+		return
+	case AnnounceExact:
+		ms := roundUp(reset, time.Millisecond)
+		seconds = fmt.Sprintf("%d.%03d", ms/1000, ms%1000)
+	}
+	h.Set("X-RateLimit-Limit", strconv.Itoa(c.most()))
+	h.Set("X-RateLimit-Remaining", strconv.Itoa(left))
+	h.Set("X-RateLimit-Reset", seconds)
+}
+
+// most is how many calls may come at once.
+func (c *Config) most() int {
+	if c.Algorithm == GCRA {
+		return c.Burst
+	}
+	return c.Limit
+}
+
 func roundUp(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }
 
 // describe tells the limit in words.

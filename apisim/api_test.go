@@ -300,12 +300,12 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	if err := (Config{}).Validate(); err != nil {
 		t.Errorf("the zero value: %v", err)
 	}
-	_, err := New(Config{Algorithm: "guess", RetryAfter: "soon", Window: -1, Burst: -1, MaxInFlight: -1,
+	_, err := New(Config{Algorithm: "guess", RetryAfter: "soon", Announce: "loudly", Window: -1, Burst: -1, MaxInFlight: -1,
 		JitterMean: -1, Latency: -1, TimeoutHold: -1, Error5xx: 0.7, TimeoutRate: 0.7, AfterEffect: 2})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"algorithm", "limit", "retry-after", "window", "burst", "max in flight", "jitter", "latency", "timeout hold", "errors and timeouts", "after the effect"} {
+	for _, want := range []string{"algorithm", "limit", "retry-after", "announce", "window", "burst", "max in flight", "jitter", "latency", "timeout hold", "errors and timeouts", "after the effect"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not speak of %s:\n%v", want, err)
 		}

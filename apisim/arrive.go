@@ -41,6 +41,7 @@ func (a *API) arrive(r *http.Request, body []byte) (answer, time.Duration) {
 	if ans.header == nil {
 		ans.header = http.Header{}
 	}
+	a.announce(ans.header, clock)
 	ans.header.Set("Date", clock.UTC().Format(http.TimeFormat))
 	call.Status, call.Held, call.InFlight = ans.status, ans.hold > 0, a.inFlight
 	if ans.abort {

@@ -56,6 +56,22 @@ const (
 // RetryAfters lists them all.
 var RetryAfters = []RetryAfter{RetryAfterNone, RetryAfterSeconds, RetryAfterExact, RetryAfterDate}
 
+// Announce is how answers, accepted and refused, say how many calls are left.
+type Announce string
+
+// The forms of saying it. Calls in flight have no reset, so they are not announced.
+// A sliding window resets when its oldest call leaves it, which gives room for one
+// more; buckets when they are full again.
+const (
+	AnnounceNone    Announce = "none"    // no headers
+	AnnounceSeconds Announce = "seconds" // X-RateLimit-Limit, -Remaining and -Reset, in whole seconds, rounded up
+	AnnounceExact   Announce = "exact"   // the same with three decimals, rounded up
+	AnnounceDraft   Announce = "draft"   // RateLimit and RateLimit-Policy of the IETF draft, in whole seconds
+)
+
+// Announces lists them all.
+var Announces = []Announce{AnnounceNone, AnnounceSeconds, AnnounceExact, AnnounceDraft}
+
 // Config says how the API behaves. The zero value accepts everything at once.
 type Config struct {
 	// Algorithm is how calls are counted; empty means None.
@@ -76,6 +92,8 @@ type Config struct {
 	PausedUntil time.Time
 	// RetryAfter is the form of the header on refusals; empty means none.
 	RetryAfter RetryAfter
+	// Announce is how each answer says what is left; empty means not at all.
+	Announce Announce
 
 	// JitterMean is the mean of an exponential delay before a call is counted:
 	// the network on the way there.
@@ -118,6 +136,9 @@ func (c Config) withDefaults() Config {
 	if c.RetryAfter == "" {
 		c.RetryAfter = RetryAfterNone
 	}
+	if c.Announce == "" {
+		c.Announce = AnnounceNone
+	}
 	if c.Window == 0 {
 		c.Window = time.Second
 	}
@@ -151,6 +172,9 @@ func (c Config) Validate() error {
 	}
 	if !slices.Contains(RetryAfters, c.RetryAfter) {
 		fault("retry-after must be one of %v, got %q", RetryAfters, c.RetryAfter)
+	}
+	if !slices.Contains(Announces, c.Announce) {
+		fault("announce must be one of %v, got %q", Announces, c.Announce)
 	}
 	if c.Window < 0 {
 		fault("window must be above 0, got %v", c.Window)

@@ -67,6 +67,7 @@ type settings struct {
 	CountRefused *bool       `json:"count_refused,omitempty"`
 	PauseFor     *duration   `json:"pause_for,omitempty"` // from now on; 0 ends a pause
 	RetryAfter   *RetryAfter `json:"retry_after,omitempty"`
+	Announce     *Announce   `json:"announce,omitempty"`
 	JitterMean   *duration   `json:"jitter_mean,omitempty"`
 	Latency      *duration   `json:"latency,omitempty"`
 	Error5xx     *float64    `json:"error_5xx,omitempty"`
@@ -106,6 +107,7 @@ func (s *settings) apply(c *Config, now time.Time) {
 		c.PausedUntil = now.Add(time.Duration(*s.PauseFor))
 	}
 	set(&c.RetryAfter, s.RetryAfter)
+	set(&c.Announce, s.Announce)
 	set((*duration)(&c.JitterMean), s.JitterMean)
 	set((*duration)(&c.Latency), s.Latency)
 	set(&c.Error5xx, s.Error5xx)
@@ -120,7 +122,7 @@ func (c Config) settings() settings {
 	pause := duration(max(0, c.PausedUntil.Sub(c.clock())))
 	return settings{
 		Algorithm: &c.Algorithm, Limit: &c.Limit, Window: (*duration)(&c.Window), Burst: &c.Burst,
-		MaxInFlight: &c.MaxInFlight, CountRefused: &c.CountRefused, PauseFor: &pause, RetryAfter: &c.RetryAfter,
+		MaxInFlight: &c.MaxInFlight, CountRefused: &c.CountRefused, PauseFor: &pause, RetryAfter: &c.RetryAfter, Announce: &c.Announce,
 		JitterMean: (*duration)(&c.JitterMean), Latency: (*duration)(&c.Latency), Error5xx: &c.Error5xx,
 		TimeoutRate: &c.TimeoutRate, TimeoutHold: (*duration)(&c.TimeoutHold), AfterEffect: &c.AfterEffect, Dedupe: &c.Dedupe,
 	}

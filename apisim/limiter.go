@@ -78,3 +78,30 @@ func (l *limiter) gcra(c *Config, burst int, now int64) (bool, time.Duration) {
 	l.full = full
 	return true, 0
 }
+
+// left is how many calls would be accepted now, and how long until there are more
+// (sliding), as many as ever (fixed), or the whole burst (bucket, gcra). ok is false
+// if the algorithm has no windows.
+func (l *limiter) left(c *Config, now int64) (left int, reset time.Duration, ok bool) {
+	switch c.Algorithm {
+	case Sliding:
+		used := 0
+		for i := len(l.arrivals) - 1; i >= 0 && now-l.arrivals[i] < int64(c.Window); i-- {
+			used, reset = used+1, time.Duration(l.arrivals[i]+int64(c.Window)-now)
+		}
+		left = c.Limit - used
+	case Fixed:
+		window := now / int64(c.Window)
+		if left = c.Limit; window == l.window {
+			left -= l.used
+		}
+		reset = time.Duration((window+1)*int64(c.Window) - now)
+	case Bucket, GCRA:
+		every := int64(c.Window) / int64(c.Limit)
+		ahead := max(0, l.full-now)
+		left, reset = int((every*int64(c.most())-ahead)/every), time.Duration(ahead)
+	default:
+		return 0, 0, false
+	}
+	return max(0, left), reset, true
+}

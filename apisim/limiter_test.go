@@ -2,7 +2,9 @@ package apisim
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,5 +193,66 @@ func TestChangedLimitCountsWhatWasAccepted(t *testing.T) {
 	}
 	if err := api.Configure(func(c *Config) { c.Limit = 0 }); err == nil || api.Config().Limit != 5 {
 		t.Errorf("a limit of 0: error %v, limit now %d, want an error and 5", err, api.Config().Limit)
+	}
+}
+
+// What is announced is what is then accepted, and the reset is when it changes.
+func TestAnnouncedIsTrue(t *testing.T) {
+	for _, tt := range []struct {
+		algorithm Algorithm
+		left      int // after three calls, 100 ms apart
+		reset     string
+	}{
+		{Sliding, 2, "0.800"}, {Fixed, 2, "0.800"}, {Bucket, 3, "0.400"}, {GCRA, 1, "0.400"},
+	} {
+		t.Run(string(tt.algorithm), func(t *testing.T) {
+			clock := newClock()
+			api := mustNew(t, Config{Algorithm: tt.algorithm, Limit: 5, Burst: 3, Announce: AnnounceExact, Now: clock.Now})
+			var answer *httptest.ResponseRecorder
+			for i := range 3 {
+				if i > 0 {
+					clock.after(ms(100))
+				}
+				answer, _ = send(api, "GET", "/", "", "")
+			}
+			h := answer.Header()
+			if got := h.Get("X-RateLimit-Remaining"); got != strconv.Itoa(tt.left) {
+				t.Errorf("%q left, want %d", got, tt.left)
+			}
+			if got := h.Get("X-RateLimit-Reset"); got != tt.reset {
+				t.Errorf("reset in %q, want %s", got, tt.reset)
+			}
+			for range tt.left {
+				if status := get(t, api); status != 200 {
+					t.Errorf("status %d to a call that was left", status)
+				}
+			}
+			answer, _ = send(api, "GET", "/", "", "")
+			if answer.Code != 429 || answer.Header().Get("X-RateLimit-Remaining") != "0" {
+				t.Errorf("status %d with %q left after that", answer.Code, answer.Header().Get("X-RateLimit-Remaining"))
+			}
+		})
+	}
+}
+
+func TestAnnounceForms(t *testing.T) {
+	clock := newClock()
+	clock.after(ms(100.5))
+	for form, want := range map[Announce][4]string{
+		AnnounceNone:    {},
+		AnnounceSeconds: {"4", "1", "", ""},
+		AnnounceExact:   {"4", "0.900", "", ""},
+		AnnounceDraft:   {"", "", `"default";r=4;t=1`, `"default";q=5;w=1`},
+	} {
+		api := mustNew(t, Config{Algorithm: Fixed, Limit: 5, Announce: form, Now: clock.Now})
+		answer, _ := send(api, "GET", "/", "", "")
+		h := answer.Header()
+		if got := [4]string{h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset"), h.Get("RateLimit"), h.Get("RateLimit-Policy")}; got != want {
+			t.Errorf("%s: %q, want %q", form, got, want)
+		}
+	}
+	api := mustNew(t, Config{Algorithm: InFlight, Limit: 5, Announce: AnnounceSeconds})
+	if answer, _ := send(api, "GET", "/", "", ""); answer.Header().Get("X-RateLimit-Remaining") != "" {
+		t.Error("calls in flight are announced")
 	}
 }
