@@ -18,6 +18,7 @@ import (
 
 	"github.com/penstockhq/penstock"
 	"github.com/penstockhq/penstock/apisim"
+	"github.com/penstockhq/penstock/limit/header"
 )
 
 var update = flag.Bool("update", false, "write the plots of docs/myths.md")
@@ -56,6 +57,19 @@ func call(ctx context.Context, api *apisim.API) (status int, wait time.Duration)
 	api.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "GET", "/things", nil))
 	seconds, _ := strconv.ParseFloat(answer.Header().Get("Retry-After"), 64) // 0: not said
 	return answer.Code, time.Duration(seconds * float64(time.Second))
+}
+
+// attentive is a polite handler that reads what each answer says is left, too.
+func attentive(api *apisim.API) func(context.Context, *penstock.RawJob) error {
+	return func(ctx context.Context, _ *penstock.RawJob) error {
+		answer := httptest.NewRecorder()
+		api.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "GET", "/things", nil))
+		said := header.Read(answer.Code, answer.Header(), nil, time.Now())
+		if said.Limited {
+			return penstock.RateLimited(said.RetryAfter)
+		}
+		return penstock.ObserveHeaders(ctx, "", said)
+	}
 }
 
 // polite is a handler that calls the API and says what its answer means.
