@@ -225,3 +225,30 @@ func TestPermitTellsWhatIsLeft(t *testing.T) {
 		}
 	})
 }
+
+// A limit that waits for a reset goes on at once when a later answer says that
+// there is more.
+func TestMoreLeftOpensTheLimit(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := newClient(t, penstock.Config{Limits: map[string]string{"api": "10/s burst 1"}})
+		handle(t, c, "call", penstock.Kind{Limits: penstock.Draws("api")}, func(ctx context.Context, j *penstock.Job[int]) error {
+			o := penstock.Observation{LeftKnown: true, Left: 4000, Whole: 5000, ResetAt: penstock.Micros(time.Now().Add(time.Hour))}
+			switch j.Args {
+			case 0:
+				<-time.After(300 * time.Millisecond)
+				o.Left = 0
+			case 1:
+				<-time.After(2 * time.Second)
+			}
+			return penstock.Observe(ctx, "api", o)
+		})
+		for i := range 10 {
+			enqueue(t, c, "call", i)
+		}
+		begun := time.Now()
+		drain(t, c, penstock.WorkOptions{})
+		if d := time.Since(begun); d < 2*time.Second || d > 5*time.Second {
+			t.Errorf("ten calls took %v, the second said after 2 s that there is more", d)
+		}
+	})
+}
