@@ -16,7 +16,8 @@ import (
 
 const limitsLong = `List the limits of a database: what each allows, how much of it is used now, how
 many calls are in flight, the guard (extra room kept in each window, learned from
-refusals), how many due jobs are in line at it, and who paused it and why.
+refusals), how many due jobs are in line at it, who paused it and why, and what the
+API says is left.
 
 A line with a "*" is a pattern: each key after the slash has a budget of its own,
 and is listed while it is in use.`
@@ -117,6 +118,7 @@ type limitLine struct {
 	LastSuccess show.Time    `json:"last_success_at"`
 	Paused      *limitPause  `json:"paused"` // the one that ends last; null: it is not
 	Pauses      []limitPause `json:"pauses"`
+	Left        *limitLeft   `json:"left"` // null: the API did not say
 }
 
 // rateUse is how much of one rate is used.
@@ -144,6 +146,7 @@ func newLimitLine(l *penstock.LimitInfo, waiting, now int64) limitLine {
 		used, of := l.State.Use(r, now)
 		out.Rates = append(out.Rates, rateUse{Rate: r.String(), Used: used, Of: of})
 	}
+	out.Left = leftOf(l, now)
 	out.Pauses = pausesOf(l, now)
 	if len(out.Pauses) > 0 {
 		out.Paused = &out.Pauses[0]
@@ -203,6 +206,9 @@ func (l *limitLine) state(now int64) string {
 	var parts []string
 	for _, p := range l.Pauses {
 		parts = append(parts, p.text(now))
+	}
+	if l.Left != nil && l.Left.Binds {
+		parts = append(parts, l.Left.text(now))
 	}
 	switch {
 	case l.Set == l.Declared && l.Set != "":

@@ -170,6 +170,9 @@ func (p *limitPage) print(s *show.Screen) error {
 			f.Add("until", untilText(p.now, int64(q.Until)))
 		}
 	}
+	if p.Left != nil {
+		f.Add("left", p.Left.text(p.now))
+	}
 	if p.Cause != nil {
 		f.Add("last pause", p.Cause.text(p.now))
 	}
