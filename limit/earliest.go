@@ -65,13 +65,16 @@ type view struct {
 	paced   bool
 	credit  credit
 	charges []charge
-	extra   charge // cost 0: none
-	left    left
-	last    Instant // the newest slot
+	extra   charge  // cost 0: none
+	left    *left   // nil: nothing is known to be left
+	last    Instant // the newest slot, if left is not nil
 }
 
 func (s *State) view(sp Spec) view {
-	v := view{sp: sp, guard: s.guardFor(sp), credit: s.creditView(), charges: s.log.charges, left: s.left, last: s.last}
+	v := view{sp: sp, guard: s.guardFor(sp), credit: s.creditView(), charges: s.log.charges}
+	if s.left.reset != 0 {
+		v.left, v.last = &s.left, s.last
+	}
 	v.pace, v.paced = sp.pacer(v.guard)
 	return v
 }
@@ -82,8 +85,11 @@ func (v view) with(cost int64, t Instant) view {
 		v.credit = credit{last: t, debt: v.credit.debtAt(v.pace, t) + float64(cost)}
 	}
 	v.extra = charge{t, cost}
-	v.left.take(cost, t)
-	v.last = t
+	if v.left != nil {
+		l := *v.left
+		l.take(cost, t)
+		v.left, v.last = &l, t
+	}
 	return v
 }
 
@@ -110,7 +116,7 @@ func (v *view) earliest(cost int64, from Instant) (Instant, Why) {
 			t, why = e, Pacing
 		}
 	}
-	if v.left.binds(t) {
+	if v.left != nil {
 		if e := v.left.earliest(cost, v.last, t); e > t {
 			t, why = e, Announced
 		}

@@ -45,7 +45,7 @@ func (l *left) gap(cost int64, last Instant) Instant {
 	return min(mulDivUp(l.reset-last, share, l.n+1), longestGap)
 }
 
-// earliest is the first instant at or after t at which an ask may start; last is
+// earliest is the first instant at or after t, as far as this goes, at which an ask may start; last is
 // the newest slot. Later is never worse.
 func (l *left) earliest(cost int64, last, t Instant) Instant {
 	switch {

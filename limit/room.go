@@ -33,7 +33,7 @@ func (s *State) Room(sp Spec, cost int64, now, until Instant) int64 {
 			room = min(room, v.quotaRoom(r, n, from, until)/cost)
 		}
 	}
-	if v.left.binds(from) {
+	if v.left != nil {
 		room = min(room, v.left.room(cost, v.last, from, until))
 	}
 	if v.paced {
