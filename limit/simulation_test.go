@@ -327,6 +327,8 @@ func TestWhatIsLeftCostsNothingWhereTheSpecIsRight(t *testing.T) {
 		{"50/s", strict{n: 50, w: time.Second, fixed: true}},
 		{"5/s", strict{n: 5, w: time.Second, fixed: true, unit: second}},
 		{"1000/s", strict{n: 1000, w: time.Second, unit: second}},
+		{"50/s", strict{n: 50, w: time.Second}},
+		{"5/s", strict{n: 5, w: time.Second}},
 		{"100/m", strict{n: 100, w: time.Minute, fixed: true, unit: second}},
 	} {
 		t.Run(tt.spec, func(t *testing.T) {

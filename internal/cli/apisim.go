@@ -15,12 +15,13 @@ import (
 
 func newAPISim() *cobra.Command {
 	var (
-		config  = apisim.Config{}
-		address string
-		algo    string
-		rate    string
-		retry   string
-		asJSON  bool
+		config   = apisim.Config{}
+		address  string
+		algo     string
+		rate     string
+		retry    string
+		announce string
+		asJSON   bool
 	)
 	cmd := &cobra.Command{
 		Use:   "apisim",
@@ -44,7 +45,7 @@ who can reach it can read its log and change it.`,
   penstock apisim --addr 127.0.0.1:8080 --limit 5/s --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config.Algorithm, config.RetryAfter = apisim.Algorithm(algo), apisim.RetryAfter(retry)
+			config.Algorithm, config.RetryAfter, config.Announce = apisim.Algorithm(algo), apisim.RetryAfter(retry), apisim.Announce(announce)
 			if err := setRate(&config, rate); err != nil {
 				return err
 			}
@@ -62,6 +63,10 @@ who can reach it can read its log and change it.`,
 	for _, r := range apisim.RetryAfters {
 		forms = append(forms, string(r))
 	}
+	var announces []string
+	for _, a := range apisim.Announces {
+		announces = append(announces, string(a))
+	}
 	flags := cmd.Flags()
 	flags.StringVar(&address, "addr", "127.0.0.1:0", "where to listen; port 0 is a free one")
 	flags.StringVar(&algo, "algo", string(apisim.Sliding), "how calls are counted: "+strings.Join(names, ", "))
@@ -70,6 +75,7 @@ who can reach it can read its log and change it.`,
 	flags.IntVar(&config.MaxInFlight, "max-in-flight", 0, "calls answered at a time, beside the limit (0: any number)")
 	flags.BoolVar(&config.CountRefused, "count-refused", false, "sliding: refused calls use up the window, too")
 	flags.StringVar(&retry, "retry-after", string(apisim.RetryAfterSeconds), "the header on refusals: "+strings.Join(forms, ", "))
+	flags.StringVar(&announce, "announce", string(apisim.AnnounceNone), "how every answer says how many calls are left: "+strings.Join(announces, ", "))
 	flags.DurationVar(&config.Latency, "latency", 20*time.Millisecond, "how long every answer takes")
 	flags.DurationVar(&config.JitterMean, "jitter", 0, "mean delay of a call on its way, before it is counted")
 	flags.Float64Var(&config.Error5xx, "5xx", 0, "share of calls answered with 500, 502 or 503")
