@@ -64,6 +64,20 @@ func TestNoMoreThanIsLeft(t *testing.T) {
 	}
 }
 
+// Room counts what is left, and its gaps, and never less than can be taken.
+func TestRoomOfWhatIsLeft(t *testing.T) {
+	sp := mustParse(t, "10/s")
+	s := used(sp, testStart)
+	s.Observe(sp, say(testStart+second, testStart, 7, 40, testStart+minute), 0)
+	for until := testStart + second; until < testStart+minute; until += second / 2 {
+		c := s.Clone()
+		taken := int64(len(starts(&c, sp, testStart+second, until)))
+		if room := s.Room(sp, 1, testStart+second, until); room < taken || room > taken+2 {
+			t.Errorf("room for %d in %v, %d were taken", room, micro(until-testStart), taken)
+		}
+	}
+}
+
 func micro(d Instant) time.Duration { return time.Duration(d) * time.Microsecond }
 
 func TestNothingLeftIsNoRefusal(t *testing.T) {
@@ -116,6 +130,10 @@ func TestCallsInFlightAreCounted(t *testing.T) {
 	s.Observe(sp, say(testStart+second, testStart, 2, 100, testStart+minute), 0)
 	if l, _ := s.Left(testStart + second); l.N != 7 {
 		t.Errorf("%d left: an older answer was believed", l.N)
+	}
+	s.Observe(sp, say(testStart+second, testStart, 50, 100, testStart+minute), 0)
+	if l, _ := s.Left(testStart + second); l.N != 7 {
+		t.Errorf("%d left: an older answer that said more was believed", l.N)
 	}
 	s.Observe(sp, say(testStart+second, testStart+800_000, 6, 100, testStart+minute), 0)
 	if l, _ := s.Left(testStart + second); l.N != 6 {
