@@ -19,6 +19,11 @@ type Operator interface {
 	// newest first, at most n; of everything where the subject is "". A bounded
 	// number of them is kept.
 	Notes(ctx context.Context, subject string, n int) ([]Note, error)
+	// Pace is for those who put many jobs in line one after the other, in several
+	// portions, so that they go on behind each other: each of the named lines is taken
+	// until an instant, which is now if it was taken until an earlier one. fn, which may
+	// be run again and must not use the store, says until when they are taken after it.
+	Pace(ctx context.Context, lines []string, fn func(now int64, taken []int64)) error
 	// Prune removes jobs that ended in one of the states before the instant, with
 	// their history, at most n, and returns how many. The call ids of their runs stay
 	// taken: whoever inserts such a call again gets a Duplicate of state 0.

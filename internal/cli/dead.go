@@ -82,8 +82,9 @@ They are under their limits in any case.
 
 Large numbers are put back in chunks of a few hundred, each in one commit. The
 command may be ended at any time and given again: it goes on with what is left.
-What an earlier command put back keeps its due times, and comes due beside what this
-one puts back: after an interruption, a lower --rate keeps the pace.
+What an earlier command put back keeps its due times, and what this one puts back
+under the same limits comes due behind it, so that the pace stays what it is;
+--beside begins now instead.
 Calls in doubt are left alone unless they are named, or selected by
 --reason in_doubt: they may have happened.
 
@@ -108,6 +109,7 @@ func newDeadReplay(f *jobsFlags) *cobra.Command {
 	}
 	b.addBulk(cmd)
 	cmd.Flags().Var((*filled)(&b.rate), "rate", "the `pace` at which they come due, such as 20/s or 100/m (default see above)")
+	cmd.Flags().BoolVar(&b.beside, "beside", false, "begin now, beside what earlier commands put back, not behind it")
 	cmd.Flags().BoolVar(&b.newKeys, "new-key", false, "make new idempotency keys: the API takes each call for a new one")
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -74,26 +75,29 @@ func TestPaceOfReplays(t *testing.T) {
 		"gone":               {0, penstock.Draws("gone"), 20 * time.Millisecond},
 		"as asked":           {4, penstock.Draws("slow"), 250 * time.Millisecond},
 	} {
-		p := &pacer{client: c, begin: 1000, rate: tt.rate, lines: map[string]*pace{}}
+		p := &pacer{client: c, rate: tt.rate, beside: true, lines: map[string]*pace{}}
 		j := &penstock.JobInfo{}
 		j.Draws = tt.draws
+		due, err := p.dues(t.Context(), []penstock.JobInfo{*j, *j, *j, *j, *j})
+		if err != nil || len(due) != 5 {
+			t.Fatalf("%s: %v, %v", name, due, err)
+		}
 		for i := range int64(5) {
-			at, err := p.due(t.Context(), j)
-			if want := 1000 + i*tt.want.Microseconds(); err != nil || at < want-i || at > want+i {
-				t.Errorf("%s: number %d is due at %d, want %d, %v", name, i, at, want, err)
+			if at, want := due[i], p.begin+i*tt.want.Microseconds(); at < want-i || at > want+i {
+				t.Errorf("%s: number %d is due at %d, want %d", name, i, at, want)
 			}
 		}
 	}
-	p := &pacer{client: c, lines: map[string]*pace{}}
-	for _, name := range []string{"slow", "fast", "slow", "fast"} {
-		j := &penstock.JobInfo{}
-		j.Draws = penstock.Draws(name)
-		if _, err := p.due(t.Context(), j); err != nil {
-			t.Fatal(err)
-		}
+	p := &pacer{client: c, beside: true, lines: map[string]*pace{}}
+	jobs := make([]penstock.JobInfo, 4)
+	for i, name := range []string{"slow", "fast", "slow", "fast"} {
+		jobs[i].Draws = penstock.Draws(name)
 	}
-	if p.lines["slow"].at != 4e6 || p.lines["fast"].at != 40e3 {
-		t.Errorf("one limit waits for another: %v and %v", p.lines["slow"].at, p.lines["fast"].at)
+	if _, err := p.dues(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	if slow, fast := p.lines["limit slow"], p.lines["limit fast"]; slow.at != 4e6 || fast.at != 40e3 {
+		t.Errorf("one limit waits for another: %v and %v", slow, fast)
 	}
 	for text, want := range map[string]float64{"20/s": 20, "120/m": 2, "0.5/s": 0.5, "": 0} {
 		if got, err := parsePace(text); got != want || err != nil {
@@ -103,6 +107,54 @@ func TestPaceOfReplays(t *testing.T) {
 	for _, text := range []string{"20", "1/s, 2/m", "3 in flight", "paused", "unlimited", "-1/s"} {
 		if got, err := parsePace(text); err == nil {
 			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// A second replay in bulk, at the same time or later, goes on behind the first one:
+// together they keep the pace of one, in whatever way each got its pace.
+func TestReplaysInBulkGoOnBehindEachOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "q.db")
+	open := func() *penstock.Client {
+		c, err := penstock.Open(t.Context(), path, penstock.Config{Limits: map[string]string{"slow": "60/m", "other": "60/m"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	jobs := make([]penstock.JobInfo, 3)
+	for i := range jobs {
+		jobs[i].Draws = penstock.Draws("slow")
+	}
+	one, two, rated := &pacer{client: open()}, &pacer{client: open()}, &pacer{client: open(), rate: 0.5}
+	var due []int64
+	for _, p := range []*pacer{one, two, one, rated, two, rated} {
+		if p.lines == nil {
+			p.lines = map[string]*pace{}
+		}
+		part, err := p.dues(t.Context(), jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		due = append(due, part...)
+	}
+	for i := 1; i < len(due); i++ {
+		if step := due[i] - due[i-1]; step < 2_000_000-2 || step > 2_000_000+2 {
+			t.Errorf("number %d comes due %d µs after the one before, want 2 s", i, step)
+		}
+	}
+	// Those of another limit do not wait for them, nor who wants to begin now.
+	other := jobs[:1:1]
+	other[0].Draws = penstock.Draws("other")
+	for name, p := range map[string]*pacer{"another limit": {client: one.client}, "beside": {client: one.client, beside: true}} {
+		p.lines = map[string]*pace{}
+		list := other
+		if p.beside {
+			list = jobs[1:]
+		}
+		if at, err := p.dues(t.Context(), list); err != nil || at[0] != p.begin {
+			t.Errorf("%s: due %v, begun at %d (%v)", name, at, p.begin, err)
 		}
 	}
 }

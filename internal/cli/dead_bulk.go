@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -26,6 +28,7 @@ type bulk struct {
 	most       int64
 	rate       string
 	newKeys    bool
+	beside     bool
 
 	client *penstock.Client
 	path   string
@@ -63,19 +66,16 @@ func (b *bulk) replay(cmd *cobra.Command, args []string) error {
 	b.apply = func(ctx context.Context, jobs []penstock.JobInfo) ([]error, error) {
 		var due []int64
 		if rate > 0 || len(args) == 0 {
-			if p == nil {
-				now, err := b.client.Store().Now(ctx)
-				if err != nil {
-					return nil, err
-				}
-				p = &pacer{client: b.client, begin: now, rate: rate, lines: map[string]*pace{}}
+			first := p == nil
+			if first {
+				p = &pacer{client: b.client, rate: rate, beside: b.beside, lines: map[string]*pace{}}
 			}
-			for i := range jobs {
-				at, err := p.due(ctx, &jobs[i])
-				if err != nil {
-					return nil, err
-				}
-				due = append(due, at)
+			var err error
+			if due, err = p.dues(ctx, jobs); err != nil {
+				return nil, err
+			}
+			if wait := show.Between(p.begin, slices.Min(due)); first && wait > second*time.Microsecond {
+				b.screen.say("they come due behind what was put back before, the first one in %s; --beside begins now", show.Duration(wait))
 			}
 		}
 		return b.client.Store().Replay(ctx, idsOf(jobs), due, newKey)

@@ -230,6 +230,33 @@ func TestReplayLeavesDoubtAlone(t *testing.T) {
 	penstock(t, dir, "jobs", "show", id).exits(0).prints("replayed", "done")
 }
 
+// TestReplayTwiceKeepsThePace: the second command puts its jobs behind those of the
+// first one, and says so.
+func TestReplayTwiceKeepsThePace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := openDB(t, dir)
+	kill(t, c, 40, 40, nil)
+	replay := func(more ...string) *command {
+		return penstock(t, dir, append([]string{"dead", "replay", "--rate", "1/s"}, more...)...).exits(0)
+	}
+	replay("-n", "20")
+	replay("-n", "10").says("behind what was put back before", "--beside")
+	replay("-n", "10", "--beside")
+	jobs, err := c.Jobs(t.Context(), pen.Filter{States: []pen.State{pen.Waiting}})
+	if err != nil || len(jobs) != 40 {
+		t.Fatalf("%d wait, %v", len(jobs), err)
+	}
+	for i := 2; i < 30; i++ { // the first one is due when it was put back, a little later
+		if step := jobs[i].At - jobs[i-1].At; step < 999_998 || step > 1_000_002 {
+			t.Errorf("job %d comes due %d µs after the one before, want 1 s", i, step)
+		}
+	}
+	if jobs[30].At >= jobs[20].At {
+		t.Errorf("what is put back beside the others is due at %d, behind %d", jobs[30].At, jobs[20].At)
+	}
+}
+
 // TestReplayWithNewKeys: an API that keeps its answer to a key takes the call for
 // a new one.
 func TestReplayWithNewKeys(t *testing.T) {

@@ -121,6 +121,40 @@ func because(reason string) string {
 	return ": " + reason
 }
 
+// paceLine begins the names of counters that say until when a line is taken.
+const paceLine = "pace "
+
+// Pace has fn say until when lines are taken.
+func (s *Store) Pace(ctx context.Context, lines []string, fn func(now int64, taken []int64)) error {
+	return s.db.Update(ctx, func(tx Tx) error {
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		names := make([]string, len(lines))
+		for i, line := range lines {
+			names[i] = paceLine + line
+		}
+		were, err := tx.Counters(names)
+		if err != nil {
+			return err
+		}
+		taken := make([]int64, len(lines))
+		for i, name := range names {
+			taken[i] = max(now, were[name])
+		}
+		fn(now, taken)
+		for i, name := range names {
+			if at := min(taken[i], MaxInstant); at != were[name] {
+				if err := tx.SetCounter(name, at); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // Prune removes jobs that ended in one of the states before the instant.
 func (s *Store) Prune(ctx context.Context, states []store.State, before int64, n int) (removed int, err error) {
 	return s.prune(ctx, states, before, n, dropEnded)

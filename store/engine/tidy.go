@@ -61,8 +61,16 @@ func (s *Store) Tidy(ctx context.Context) (t store.Tidied, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.LimitStates, err = s.dropIdleStates(ctx)
-	return t, err
+	if t.LimitStates, err = s.dropIdleStates(ctx); err != nil {
+		return t, err
+	}
+	return t, s.db.Update(ctx, func(tx Tx) error { // lines that nobody need go on behind
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		return tx.DropCounters(paceLine, now)
+	})
 }
 
 func (s *Store) beginTidy(ctx context.Context) (turn int64, err error) {

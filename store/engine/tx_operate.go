@@ -14,6 +14,11 @@ type Upkeep interface {
 	Counter(name string) (int64, error)
 	SetCounter(name string, n int64) error
 
+	// Counters returns those of the named numbers that were set.
+	Counters(names []string) (map[string]int64, error)
+	// DropCounters removes numbers below n whose names begin with the prefix.
+	DropCounters(prefix string, n int64) error
+
 	// AddNote writes a note under the next id and removes all but the newest
 	// notesKept.
 	AddNote(n store.Note, notesKept int) error

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
@@ -16,6 +17,28 @@ func (t *tx) SetCounter(name string, n int64) error {
 		return err
 	}
 	put(t, t.counters, name, n)
+	return nil
+}
+
+func (t *tx) Counters(names []string) (map[string]int64, error) {
+	out := make(map[string]int64)
+	for _, name := range names {
+		if n, ok := t.counters[name]; ok {
+			out[name] = n
+		}
+	}
+	return out, nil
+}
+
+func (t *tx) DropCounters(prefix string, n int64) error {
+	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	for name, value := range t.counters {
+		if value < n && strings.HasPrefix(name, prefix) {
+			del(t, t.counters, name)
+		}
+	}
 	return nil
 }
 

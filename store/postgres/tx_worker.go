@@ -96,6 +96,21 @@ func (t *tx) SetCounter(name string, n int64) error {
 	return t.write(`INSERT INTO penstock.counter (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, n)
 }
 
+func (t *tx) Counters(names []string) (map[string]int64, error) {
+	out := make(map[string]int64)
+	return out, t.read(`SELECT name, value FROM penstock.counter WHERE name = ANY ($1::text[])`, func(s scan) error {
+		var name string
+		var n int64
+		err := s(&name, &n)
+		out[name] = n
+		return err
+	}, names)
+}
+
+func (t *tx) DropCounters(prefix string, n int64) error {
+	return t.write(`DELETE FROM penstock.counter WHERE value < $2 AND starts_with(name, $1)`, prefix, n)
+}
+
 func (t *tx) AddNote(n store.Note, notesKept int) error {
 	if err := t.write(`INSERT INTO penstock.note (at, subject, text) VALUES ($1, $2, $3)`, n.At, n.Subject, n.Text); err != nil {
 		return err

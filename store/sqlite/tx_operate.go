@@ -16,6 +16,16 @@ func (t *tx) SetCounter(name string, n int64) error {
 	return t.exec(`INSERT INTO penstock_counter (name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`, name, n)
 }
 
+func (t *tx) Counters(names []string) (map[string]int64, error) {
+	out := make(map[string]int64)
+	return out, t.query(func(r row) { out[r.text(0)] = r.int(1) },
+		`SELECT c.name, c.value FROM json_each(?) e CROSS JOIN penstock_counter c ON c.name = e.value`, encodeStrings(names))
+}
+
+func (t *tx) DropCounters(prefix string, n int64) error {
+	return t.exec(`DELETE FROM penstock_counter WHERE value < ? AND instr(name, ?) = 1`, n, prefix)
+}
+
 func (t *tx) AddNote(n store.Note, notesKept int) error {
 	if err := t.exec(`INSERT INTO penstock_note (at, subject, text) VALUES (?, ?, ?)`, n.At, n.Subject, n.Text); err != nil {
 		return err

@@ -23,6 +23,9 @@ func (f *FaultyStore) Checkup(ctx context.Context) (store.Checkup, error) {
 func (f *FaultyStore) Notes(ctx context.Context, subject string, n int) ([]store.Note, error) {
 	return get(f, "Notes", func() ([]store.Note, error) { return f.s.Notes(ctx, subject, n) })
 }
+func (f *FaultyStore) Pace(ctx context.Context, lines []string, fn func(now int64, taken []int64)) error {
+	return do(f, "Pace", func() error { return f.s.Pace(ctx, lines, fn) })
+}
 func (f *FaultyStore) Prune(ctx context.Context, states []store.State, before int64, n int) (int, error) {
 	return get(f, "Prune", func() (int, error) { return f.s.Prune(ctx, states, before, n) })
 }

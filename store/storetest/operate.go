@@ -19,6 +19,7 @@ var operateTests = []test{
 	{"Operate/Notes", testNotes},
 	{"Operate/NotesAreBounded", testNotesBounded},
 	{"Operate/PruneOfStates", testPruneStates},
+	{"Operate/PaceGoesOnBehind", testPace},
 	{"Operate/JobsEffectGoesWithIt", testJobEffectGoes},
 	{"Operate/DeadWorkersAreToldApart", testDeadWorkers},
 	{"Operate/PausesAndLeasesSayWhen", testSinceWhen},
@@ -194,6 +195,42 @@ func testNotesBounded(e *env) {
 	e.must(err)
 	if len(all) != 1000 || all[0].Text != "resumed" {
 		e.Errorf("%d notes, the newest is %+v", len(all), all[0])
+	}
+}
+
+// Who takes a line goes on behind those before, and behind nobody whose time is over.
+func testPace(e *env) {
+	take := func(length int64, lines ...string) (from []int64) {
+		e.Helper()
+		e.must(e.Pace(e.ctx, lines, func(now int64, taken []int64) {
+			from = nil
+			if now != e.clock.Now() {
+				e.Errorf("it is %s, not %s", e.when(e.clock.Now()), e.when(now))
+			}
+			for i := range taken {
+				from = append(from, taken[i]-now)
+				taken[i] += length
+			}
+		}))
+		return from
+	}
+	for i, step := range []struct {
+		length int64
+		lines  []string
+		from   []int64
+	}{
+		{10_000_000, []string{"a"}, []int64{0}},
+		{5_000_000, []string{"b", "a"}, []int64{0, 10_000_000}},
+		{0, []string{"a", "b", "it's \" c"}, []int64{15_000_000, 5_000_000, 0}},
+	} {
+		if got := take(step.length, step.lines...); !slices.Equal(got, step.from) {
+			e.Errorf("step %d: %q are taken for %v, expected %v", i, step.lines, got, step.from)
+		}
+	}
+	e.clock.Advance(6 * time.Second)
+	e.tidy()
+	if got := take(1, "a", "b"); !slices.Equal(got, []int64{9_000_000, 0}) {
+		e.Errorf("later: taken for %v", got)
 	}
 }
 
