@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // What doctor finds of a server is there for programs, each number in a field.
@@ -52,22 +50,5 @@ func TestDoctorHasFieldsForPrograms(t *testing.T) {
 	}
 	if !names["job"] || !names["lane"] {
 		t.Errorf("the tables are %v", d["dead rows"])
-	}
-
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `SELECT txid_current()`); err != nil {
-		t.Fatal(err)
-	}
-	oldest := details()["oldest"]
-	if fmt.Sprint(oldest["pid"]) != fmt.Sprint(conn.PgConn().PID()) || oldest["age_seconds"] == nil || oldest["state"] != "idle in transaction" || oldest["prepared"] != false {
-		t.Errorf("the oldest transaction is %v, want that of process %d", oldest, conn.PgConn().PID())
 	}
 }

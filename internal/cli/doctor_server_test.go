@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,36 @@ func TestDoctorJudgesAServer(t *testing.T) {
 		}
 		if strings.Contains(f.Do, "terminate_backend(0)") {
 			t.Errorf("%s: %s", name, f.Do)
+		}
+	}
+}
+
+// The fields of a finding say what its text says.
+func TestDoctorDetailsOfAServer(t *testing.T) {
+	open := postgres.Transaction{PID: 77, Age: 90 * time.Second, Application: "report", Role: "reports", State: "idle in transaction"}
+	prepared := postgres.Transaction{Age: time.Hour, Application: "gid-1", Role: "app", State: "prepared", Prepared: true}
+	cleaned := time.UnixMicro(1_700_000_000_000_000)
+	for want, check := range map[string]func(d *doctor){
+		`{"age_seconds":90,"pid":77,"application":"report","role":"reports","state":"idle in transaction","prepared":false,"hidden":1}`: func(d *doctor) {
+			d.transactions(&postgres.Condition{Oldest: open, Hidden: 1})
+		},
+		`{"age_seconds":3600,"pid":null,"application":"gid-1","role":"app","state":"prepared","prepared":true,"hidden":0}`: func(d *doctor) {
+			d.transactions(&postgres.Condition{Oldest: prepared})
+		},
+		`{"age_seconds":null,"pid":null,"application":null,"role":null,"state":null,"prepared":false,"hidden":0}`: func(d *doctor) {
+			d.transactions(&postgres.Condition{})
+		},
+		`{"tables":[{"name":"job","live_rows":5,"dead_rows":9,"cleaned_at":"2023-11-14T22:13:20.000000Z"},{"name":"lane","live_rows":1,"dead_rows":0,"cleaned_at":null}]}`: func(d *doctor) {
+			d.deadRows(&postgres.Condition{Tables: []postgres.Table{{Name: "lane", Live: 1}, {Name: "job", Live: 5, Dead: 9, Cleaned: cleaned}}})
+		},
+		`{"offset_seconds":-300,"error_seconds":0.002}`: func(d *doctor) {
+			d.offset(&postgres.Condition{Offset: -5 * time.Minute, OffsetE: 2 * time.Millisecond})
+		},
+		`{"listeners":2,"live_processes":1,"pooler":true}`: func(d *doctor) { d.listeners(&postgres.Condition{Listeners: 2, Pooler: true}) },
+	} {
+		got, err := json.Marshal(judged(t, check).Details)
+		if err != nil || string(got) != want {
+			t.Errorf("details are %s (%v), want %s", got, err, want)
 		}
 	}
 }
