@@ -11,11 +11,6 @@ import (
 )
 
 const (
-	// horizon is how far ahead of now a slot may lie that is granted: long enough
-	// for a commit to be over when the slot comes, short enough for a pause to
-	// reach nearly everything that has not begun.
-	horizon = 50 * time.Millisecond
-
 	retryFirst = 20 * time.Millisecond // first wait after the store failed
 	retryMost  = 2 * time.Second
 	// callWithin is how long a worker waits for an answer of the store before it
@@ -43,7 +38,7 @@ func (w *worker) fetch(ctx context.Context) {
 	for ctx.Err() == nil {
 		w.answerSignals(watch)
 		next := limit.Never
-		w.setShort(true)
+		w.setAsking()
 		took, asked := 0, w.toAsk()
 		short := len(asked) == 0 || w.o.capped()
 		for _, a := range asked {
@@ -51,6 +46,7 @@ func (w *worker) fetch(ctx context.Context) {
 			if err != nil {
 				break // ctx ended, or we have a new identity
 			}
+			w.reach(a, res)
 			n := w.admit(res)
 			took += n
 			short = short || n >= a.places
@@ -148,11 +144,12 @@ func (w *worker) toAsk() []ask {
 // so that jobs leased by a commit whose reply was lost are found. It returns an
 // error only if ctx ended or the worker's identity changed.
 func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
+	ahead := w.horizon.now()
 	w.mu.Lock()
 	r := store.ClaimRequest{
 		Worker: w.id, Token: rand.Int64N(1<<62) + 1,
 		Queues: a.queues, Kinds: w.kinds, Run: w.o.Run,
-		Places: a.places, Prefetch: a.prefetch, Lead: w.lead.now(), Horizon: horizon,
+		Places: a.places, Prefetch: a.prefetch, Lead: w.lead.now(), Horizon: ahead, Stagger: time.Duration(w.c.cfg.Random() * float64(ahead/4)),
 		SuspectFree: w.places.suspects < suspectOne,
 	}
 	w.claiming = r.Token
@@ -188,6 +185,18 @@ func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
 			return res, context.Cause(ctx)
 		}
 	}
+}
+
+// reach lets the horizon follow what a claim brought.
+func (w *worker) reach(a ask, res store.ClaimResult) {
+	slots, inFlight := 0, false
+	for i := range res.Jobs {
+		if charges := res.Jobs[i].Charges; len(charges) > 0 {
+			slots++
+			inFlight = inFlight || w.freesInFlight(charges)
+		}
+	}
+	w.horizon.claimed(slots, a.places, inFlight, res.NextAt < limit.Never)
 }
 
 // admit takes in what a claim brought and returns how many jobs that were.
@@ -226,10 +235,21 @@ func (w *worker) leave(s *start) *start {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next := w.places.leave(s, took)
-	if w.short && (next == nil || len(w.places.ahead)*2 == w.places.all*aheadPerPlace) || s.job.Suspect {
+	if next == nil || len(w.places.ahead)*2 == w.places.all*aheadPerPlace {
+		w.freed = true
+	}
+	if w.short && w.freed && !w.asking || s.job.Suspect {
 		w.signal()
 	}
 	return next
+}
+
+// setAsking notes that claims are under way: only their answers tell what a place is
+// worth that gets free meanwhile.
+func (w *worker) setAsking() {
+	w.mu.Lock()
+	w.asking, w.freed = true, false
+	w.mu.Unlock()
 }
 
 // setShort notes whether places are short: the last claims took as many jobs as
@@ -237,7 +257,10 @@ func (w *worker) leave(s *start) *start {
 // place that gets free changes nothing.
 func (w *worker) setShort(short bool) {
 	w.mu.Lock()
-	w.short = short
+	w.asking, w.short = false, short
+	if w.short && w.freed {
+		w.signal()
+	}
 	w.mu.Unlock()
 }
 

@@ -93,7 +93,9 @@ func (f *finisher) run(ctx context.Context) {
 			_ = sleep(ctx, finishLinger) // what came meanwhile goes along
 		}
 		batch := f.take(size)
-		done, err := f.w.st.Finish(ctx, finishes(batch))
+		call, over := context.WithTimeout(ctx, callWithin)
+		done, err := f.w.st.Finish(call, finishes(batch))
+		over()
 		if err == nil {
 			f.stored(batch, done)
 			size, wait = finishMost, finishAgain
@@ -155,7 +157,7 @@ func (f *finisher) stored(batch []*ending, done []store.Finished) {
 	for i, e := range batch {
 		f.w.recorded(e, done[i])
 	}
-	if was && !congested || f.w.o.Drain {
+	if was && !congested || f.w.o.Drain && f.w.busy() == 0 {
 		f.w.signal()
 	}
 }

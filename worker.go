@@ -44,13 +44,16 @@ type worker struct {
 	lead     lead // how far ahead slots have to lie
 	beats    chan struct{}
 
-	claimedAs string // fetch's own: the identity of its last claim
+	claimedAs string  // fetch's own: the identity of its last claim
+	horizon   horizon // fetch's own
 
 	mu       sync.Mutex
 	id       string
 	held     map[int64]*start // claimed, and the outcome not stored
 	places   places
+	asking   bool                 // see setAsking
 	short    bool                 // see setShort
+	freed    bool                 // a place got free since the last claims
 	claiming int64                // token of the claim under way
 	unknown  map[store.Lease]bool // leases the last heartbeat told of that we do not hold
 	beat     time.Time            // when the last heartbeat that arrived was sent

@@ -111,6 +111,10 @@ type ClaimRequest struct {
 	// Lead is how far ahead slots lie at least: what the worker needs to be in time.
 	// Horizon is how much further ahead they may lie.
 	Lead, Horizon time.Duration
+	// Stagger is how much later the worker comes for permits than it could. Where each
+	// draws it by chance, up to a quarter of the horizon, the others mostly find at a
+	// look that one of them has taken the permits.
+	Stagger time.Duration
 	// SuspectFree says that the worker runs no suspect. A suspect is a job whose
 	// process vanished; a claim returns at most one, and only to such a worker.
 	SuspectFree bool

@@ -68,11 +68,20 @@ func (d *witness) Append(ctx context.Context, fn func(engine.Tx) error) error {
 
 // View plants bugs that read, too.
 func (d *witness) View(ctx context.Context, fn func(engine.Tx) error) error {
+	return d.DB.View(ctx, d.reading(ctx, fn))
+}
+
+// Peek does what View does.
+func (d *witness) Peek(ctx context.Context, fn func(engine.Tx) error) error {
+	return d.DB.Peek(ctx, d.reading(ctx, fn))
+}
+
+func (d *witness) reading(ctx context.Context, fn func(engine.Tx) error) func(engine.Tx) error {
 	how, _ := ctx.Value(doingKey{}).(*doing)
 	if how == nil || d.w.opt.Plant == NoPlant {
-		return d.DB.View(ctx, fn)
+		return fn
 	}
-	return d.DB.View(ctx, func(tx engine.Tx) error { return fn(d.w.planted(&witnessTx{Tx: tx, d: d, how: how})) })
+	return func(tx engine.Tx) error { return fn(d.w.planted(&witnessTx{Tx: tx, d: d, how: how})) }
 }
 
 // specOf is the spec in force of a limit.

@@ -1,24 +1,28 @@
 package engine
 
-import "github.com/penstockhq/penstock/store"
+import (
+	"math"
+	"slices"
+
+	"github.com/penstockhq/penstock/store"
+)
 
 // Ahead lists reads that are about to come: of each method's name, its arguments.
 // A zero field stands for no read.
 type Ahead struct {
 	Worker    string // Worker
-	TakeWakes int    // TakeWakes(n)
+	TakeWakes int    // TakeWakes(n); of what they tell of: Lanes, Gate and Queue, or limits
 	Announced bool   // Announced(AnyLane)
 	Bands     *BandAsk
-	Sleepers  int // SleepingLanes(Now(), n)
+	Firsts    bool // NextSleeper of these bands, and NextGate of them after Always
+	Sleepers  int  // SleepingLanes(Now(), n), and Gate of each
 
-	OpenGates *GateAsk
-	Ready     []GateKey // ReadyLanes of each, up to ReadyMost in all
-	ReadyMost int
-	Heads     []HeadAsk // Heads of each, due at HeadsAt
-	HeadsAt   int64
-	FreeMost  int      // heads of lanes without limits in all, but one of each at least
-	FirstDue  []int64  // FirstDue of each lane
-	Next      *NextAsk // NextSleeper and NextGate
+	Picture  *PictureAsk
+	Heads    []HeadAsk // Heads of each, due at HeadsAt
+	HeadsAt  int64
+	FreeMost int     // heads of lanes without limits in all, but one of each at least
+	FirstDue []int64 // FirstDue of each lane
+	Later    []int64 // FirstAfter(lane, HeadsAt) of each
 
 	NewJobs  int             // AddJobs
 	NewLanes []store.LaneKey // FindLane
@@ -38,12 +42,21 @@ type BandAsk struct {
 	Queues []string
 }
 
-// GateAsk asks for OpenGates(band, At, n) of several bands in turn, n at most Most
-// less what was found before.
-type GateAsk struct {
+// includes says whether the band is one of those, as far as its key tells.
+func (a *BandAsk) includes(b Band) bool {
+	return b.Load == "" && slices.Contains(a.Kinds, b.Kind) && (a.Run == "" || a.Run == b.Run) && (a.Queues == nil || slices.Contains(a.Queues, b.Queue))
+}
+
+// PictureAsk asks for what a plan is made of: OpenGates(band, At, n) of several bands
+// in turn, n at most Lanes less what was found before; of these gates in turn
+// ReadyLanes, up to Lanes in all; what these lanes draw on; and of each lane some Heads
+// and FirstAfter, due at Now. How many heads is a guess, which Heads of Ahead corrects.
+type PictureAsk struct {
 	Bands []int64
 	At    int64
-	Most  int
+	Lanes int
+	Heads int // in all that can be granted
+	Now   int64
 }
 
 // GateKey names a gate.
@@ -59,8 +72,5 @@ type HeadAsk struct {
 	Free bool // the lane draws on no limit
 }
 
-// NextAsk asks for NextSleeper(Bands) and NextGate(Bands, After).
-type NextAsk struct {
-	Bands []int64
-	After int64
-}
+// Always comes before all instants.
+const Always = math.MinInt64

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -17,66 +18,54 @@ const (
 
 // Claim takes jobs together with their permits.
 func (s *Store) Claim(ctx context.Context, r store.ClaimRequest) (store.ClaimResult, error) {
-	if !r.Repeat {
+	if told := s.db.Told(); !told && !r.Repeat {
 		// A look that writes nothing: most claims of an idle or blocked worker end here.
 		res, busy, err := s.look(ctx, r)
 		if err != nil || !busy {
 			return res, err
 		}
 	}
-	var res store.ClaimResult
+	var c *claim
 	err := s.db.Update(ctx, func(tx Tx) error {
-		c := claim{tx: tx, r: r}
-		if err := c.run(); err != nil {
-			return err
-		}
-		res = c.res
-		return nil
+		c = &claim{tx: tx, r: r}
+		return c.run()
 	})
 	if err != nil {
 		return store.ClaimResult{}, err
 	}
-	return res, nil
+	return c.res, nil
 }
 
 // look reports whether a claim could find something, else when it could.
 func (s *Store) look(ctx context.Context, r store.ClaimRequest) (res store.ClaimResult, busy bool, err error) {
-	err = s.db.View(ctx, func(tx Tx) error {
+	err = s.db.Peek(ctx, func(tx Tx) error {
 		c := claim{tx: tx, r: r}
-		if err := tx.Ahead(Ahead{Announced: true, Sleepers: 1, Bands: c.bandAsk()}); err != nil {
+		if err := tx.Ahead(Ahead{Announced: true, Bands: c.bandAsk(), Firsts: true}); err != nil {
+			return err
+		}
+		// First, for who takes the announcement writes what it does to gates.
+		var err error
+		if busy, err = tx.Announced(AnyLane); err != nil {
 			return err
 		}
 		if err := c.begin(); err != nil {
 			return err
 		}
-		sleepers, err := tx.SleepingLanes(c.now, 1)
-		if err != nil {
-			return err
-		}
-		announced, err := tx.Announced(AnyLane)
-		if err != nil {
-			return err
-		}
-		if busy = announced || len(sleepers) > 0; busy {
+		res.Now, res.NextAt = c.now, Empty
+		if busy || len(c.bands) == 0 {
 			return nil
 		}
-		bands := c.bandIDs()
-		if err := tx.Ahead(Ahead{OpenGates: &GateAsk{Bands: bands, At: c.horizonAt(), Most: 1},
-			Next: &NextAsk{Bands: bands, After: c.horizonAt()}}); err != nil {
+		sleeper, err := tx.NextSleeper(c.bandIDs())
+		if err != nil {
 			return err
 		}
-		for _, b := range c.bands {
-			gates, err := tx.OpenGates(b.ID, c.horizonAt(), 1)
-			if err != nil {
-				return err
-			}
-			if busy = len(gates) > 0; busy {
-				return nil
-			}
+		gate, err := tx.NextGate(c.bandIDs(), Always)
+		if err != nil {
+			return err
 		}
-		res.Now = c.now
-		res.NextAt, err = c.nextAt()
-		return err
+		busy = sleeper <= c.now || gate <= c.openAt()
+		res.NextAt = c.nextOf(sleeper, gate)
+		return nil
 	})
 	return res, busy, err
 }
@@ -125,16 +114,13 @@ func (c *claim) run() error {
 	if err != nil {
 		return err
 	}
-	announced, more, err := takeWakes(c.tx, c.now)
+	woken, more, err := takeWakes(c.tx, c.now)
 	if err != nil {
 		return err
 	}
 	more = more || sleeping
-	if announced || more || len(c.bands) == 0 {
-		// A lane that woke may belong to a band that had nothing before.
-		if c.bands, err = c.servable(); err != nil {
-			return err
-		}
+	if err := c.join(woken); err != nil {
+		return err
 	}
 	if err := c.see(); err != nil {
 		return err
@@ -143,6 +129,11 @@ func (c *claim) run() error {
 	if err := c.commit(&plan); err != nil {
 		return err
 	}
+	if !c.tookAll(woken) {
+		if err := c.tx.Notify(); err != nil {
+			return err
+		}
+	}
 	c.res.Now = c.now
 	// What was cut off may be startable, while there is a place for it. The next
 	// look finds other gates, since those of refused lanes are shut now.
@@ -150,8 +141,7 @@ func (c *claim) run() error {
 		c.res.NextAt = c.now
 		return nil
 	}
-	c.res.NextAt, err = c.nextAt()
-	return err
+	return c.nextAt()
 }
 
 // repeat finds the jobs that the same token leased before.
@@ -192,7 +182,9 @@ func (c *claim) begin() (err error) {
 	return err
 }
 
-func (c *claim) horizonAt() int64 { return c.now + (c.r.Lead + c.r.Horizon).Microseconds() }
+// openAt is until when gates count as open: halfway into the horizon, so that slots
+// close to one another are claimed together, and there is time left to commit.
+func (c *claim) openAt() int64 { return c.now + (c.r.Lead + c.r.Horizon/2).Microseconds() }
 
 // servable returns the bands this worker may serve, in serving order.
 func (c *claim) servable() ([]Band, error) {
@@ -204,18 +196,43 @@ func (c *claim) servable() ([]Band, error) {
 	if err != nil {
 		return nil, err
 	}
+	bands = slices.DeleteFunc(bands, func(b Band) bool { return b.Suspect && !c.r.SuspectFree })
+	c.sort(bands)
+	return bands, nil
+}
+
+// sort puts bands into serving order.
+func (c *claim) sort(bands []Band) {
 	places := map[string]int{}
 	for _, q := range c.r.Queues {
 		places[q.Name] = q.Place
 	}
-	bands = slices.DeleteFunc(bands, func(b Band) bool { return b.Suspect && !c.r.SuspectFree })
 	slices.SortStableFunc(bands, func(a, b Band) int {
-		if d := places[a.Queue] - places[b.Queue]; d != 0 {
-			return d
-		}
-		return b.Priority - a.Priority
+		return cmp.Or(places[a.Queue]-places[b.Queue], b.Priority-a.Priority, cmp.Compare(a.ID, b.ID))
 	})
-	return bands, nil
+}
+
+// join adds the bands of lanes that woke: nothing may have waited in them before.
+func (c *claim) join(woken []Lane) error {
+	ask := c.bandAsk()
+	known := map[int64]bool{}
+	for _, b := range c.bands {
+		known[b.ID] = true
+	}
+	for _, l := range woken {
+		b := l.Band
+		if known[b.ID] || ask == nil || !ask.includes(b) || b.Suspect && !c.r.SuspectFree {
+			continue
+		}
+		known[b.ID] = true
+		if _, paused, err := c.tx.Queue(b.Queue); err != nil {
+			return err
+		} else if !paused {
+			c.bands = append(c.bands, b)
+		}
+	}
+	c.sort(c.bands)
+	return nil
 }
 
 // bandAsk says which bands the worker may serve, nil for none.
@@ -238,6 +255,18 @@ func (c *claim) bandIDs() []int64 {
 		ids[i] = b.ID
 	}
 	return ids
+}
+
+// tookAll reports whether nothing is left in the lanes. Whoever put something there
+// has told of it; but where it was in a transaction of a caller's, or by a process that
+// was killed, others find out by the announcement, which this claim has taken.
+func (c *claim) tookAll(woken []Lane) bool {
+	for _, l := range woken {
+		if seen, ok := c.lanes[l.ID]; !ok || seen.State != LaneEmpty {
+			return false
+		}
+	}
+	return true
 }
 
 // see reads a bounded picture: open gates, their lanes, limits, first jobs.
@@ -273,26 +302,26 @@ type bandGate struct {
 
 // openGates returns the first open gates in the order of the bands.
 func (c *claim) openGates() (gates []bandGate, err error) {
-	if err := c.tx.Ahead(Ahead{OpenGates: &GateAsk{Bands: c.bandIDs(), At: c.horizonAt(), Most: c.most}}); err != nil {
+	if err := c.tx.Ahead(Ahead{Picture: &PictureAsk{Bands: c.bandIDs(), At: c.openAt(), Lanes: c.most,
+		Heads: c.r.Places + c.r.Prefetch, Now: c.now}}); err != nil {
 		return nil, err
 	}
-	var keys []GateKey
 	for _, b := range c.bands {
 		room := c.most - len(gates)
 		if room <= 0 {
 			c.cut = true
 			break
 		}
-		found, err := c.tx.OpenGates(b.ID, c.horizonAt(), room)
+		found, err := c.tx.OpenGates(b.ID, c.openAt(), room)
 		if err != nil {
 			return nil, err
 		}
 		c.cut = c.cut || len(found) == room
 		for _, g := range found {
-			gates, keys = append(gates, bandGate{b, g}), append(keys, GateKey{b.ID, g.Limit})
+			gates = append(gates, bandGate{b, g})
 		}
 	}
-	return gates, c.tx.Ahead(Ahead{Ready: keys, ReadyMost: c.most})
+	return gates, nil
 }
 
 // seeGate adds an open gate and its first lanes.
@@ -382,30 +411,22 @@ func (c *claim) seeHeads() error {
 	return nil
 }
 
-// nextAt is the next instant at which something opens for this worker.
-func (c *claim) nextAt() (int64, error) {
-	ids := c.bandIDs()
-	if len(ids) == 0 {
-		return Empty, nil
+// nextAt notes the next instant at which something opens for this worker.
+func (c *claim) nextAt() error {
+	c.res.NextAt = Empty
+	if len(c.bands) == 0 {
+		return nil
 	}
-	if err := c.tx.Ahead(Ahead{Next: &NextAsk{Bands: ids, After: c.horizonAt()}}); err != nil {
-		return 0, err
-	}
-	next, err := c.tx.NextSleeper(ids)
-	if err != nil {
-		return 0, err
-	}
-	gate, err := c.tx.NextGate(ids, c.horizonAt())
-	if err != nil {
-		return 0, err
-	}
+	return c.tx.NextLater(c.bandIDs(), c.openAt(), func(sleeper, gate int64) { c.res.NextAt = c.nextOf(sleeper, gate) })
+}
+
+// nextOf is when to claim next, by the first lane that wakes and the first gate that opens.
+func (c *claim) nextOf(sleeper, gate int64) int64 {
 	if gate < Held {
-		// Halfway into the horizon, so that slots close to one another are claimed
-		// together, and there is time left to commit.
-		gate = max(c.now, gate-(c.r.Lead+c.r.Horizon/2).Microseconds())
+		gate = max(c.now, gate-(c.r.Lead+c.r.Horizon/2-c.r.Stagger).Microseconds())
 	}
-	if next = min(next, gate); next >= Held {
-		next = Empty
+	if next := min(sleeper, gate); next < Held {
+		return next
 	}
-	return next, nil
+	return Empty
 }

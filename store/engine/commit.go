@@ -71,15 +71,14 @@ func (c *claim) commitGates(plan *dispatch.Plan) error {
 			g.OpensAt = min(g.OpensAt, ch.OpensAt)
 		}
 		if ch.Short {
-			due, err := settle(c.tx, &l, c.now)
+			at, found, err := c.tx.FirstAfter(l.ID, c.now)
 			if err != nil {
 				return err
 			}
+			l.rest(at, found)
 			notify = notify || l.State == LaneSleeping
-			if due {
-				g.OpensAt = min(g.OpensAt, c.now)
-			}
 		}
+		c.lanes[l.ID] = l
 		if err := c.tx.SaveLane(l); err != nil {
 			return err
 		}
@@ -131,10 +130,10 @@ func (c *claim) floor(lane int64) (at, id int64, moved bool) {
 
 // commitAhead lets the store fetch what moving the lanes reads.
 func (c *claim) commitAhead(plan *dispatch.Plan) error {
-	var a Ahead
+	a := Ahead{HeadsAt: c.now}
 	for _, ch := range plan.Lanes {
 		if ch.Short {
-			a.FirstDue = append(a.FirstDue, ch.ID)
+			a.Later = append(a.Later, ch.ID)
 		}
 		if key := (gateKey{c.lanes[ch.ID].Band.ID, ch.Gate}); ch.Moved && c.gates[key] == nil {
 			a.Gates = append(a.Gates, GateKey{key.band, key.limit})

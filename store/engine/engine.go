@@ -24,7 +24,7 @@ func New(db DB) *Store { return &Store{db: db} }
 
 // Now is the store's clock.
 func (s *Store) Now(ctx context.Context) (now int64, err error) {
-	err = s.db.View(ctx, func(tx Tx) error {
+	err = s.db.Peek(ctx, func(tx Tx) error {
 		now, err = tx.Now()
 		return err
 	})

@@ -2,9 +2,17 @@ package engine
 
 import "github.com/penstockhq/penstock/limit"
 
-// enter makes a lane servable after a job due at the instant was put in it. A
-// ready lane needs nothing: whoever serves it finds the job.
+// enter makes a lane servable after a job due at the instant was put in it.
 func enter(tx Tx, l *Lane, at, now int64) error {
+	if sooner, err := admit(tx, l, at, now); err != nil || !sooner {
+		return err
+	}
+	return tx.Notify()
+}
+
+// admit is enter, and reports whether others must hear of it: the lane is servable
+// sooner than they may know. A ready lane needs nothing: whoever serves it finds the job.
+func admit(tx Tx, l *Lane, at, now int64) (sooner bool, err error) {
 	lower := at < l.FloorAt || at == l.FloorAt && l.FloorID > 0 // its id may be any
 	if lower {
 		l.FloorAt, l.FloorID = at, 0
@@ -12,17 +20,14 @@ func enter(tx Tx, l *Lane, at, now int64) error {
 	switch {
 	case l.State == LaneReady, l.State == LaneSleeping && at >= l.NextAt:
 		if lower {
-			return tx.SaveLane(*l)
+			return false, tx.SaveLane(*l)
 		}
-		return nil
+		return false, nil
 	case at <= now:
-		return wake(tx, l, now)
+		return true, wake(tx, l, now)
 	}
 	l.State, l.NextAt = LaneSleeping, at
-	if err := tx.SaveLane(*l); err != nil {
-		return err
-	}
-	return tx.Notify()
+	return true, tx.SaveLane(*l)
 }
 
 // wake puts a lane at its gate and opens the gate for a look.
@@ -41,13 +46,11 @@ func wake(tx Tx, l *Lane, now int64) error {
 	if err := tx.SaveLane(*l); err != nil {
 		return err
 	}
-	if g.OpensAt > now {
-		g.OpensAt = now
-		if err := tx.SaveGate(g); err != nil {
-			return err
-		}
+	if g.OpensAt <= now {
+		return nil
 	}
-	return tx.Notify()
+	g.OpensAt = now
+	return tx.SaveGate(g)
 }
 
 // loosened opens the limit's gates for a look: something gave it room.
@@ -67,24 +70,30 @@ func gateOf(tx Tx, band int64, name string) (Gate, error) {
 	return Gate{Band: band, Limit: name, OpensAt: Empty}, nil
 }
 
-// settle gives a lane whose known due jobs are used up its new state, and
-// reports whether something due is left in it after all.
-func settle(tx Tx, l *Lane, now int64) (due bool, err error) {
-	at, ok, err := tx.FirstDue(l.ID)
-	switch {
-	case err != nil:
-		return false, err
-	case !ok || at >= awaitsEnd:
-		l.State, l.NextAt = LaneEmpty, 0
-	case at <= now:
-		return true, nil
-	default:
+// rest gives a lane that has nothing due its new state, by its next due job, if
+// there is one.
+func (l *Lane) rest(at int64, found bool) {
+	l.State, l.NextAt = LaneEmpty, 0
+	if found && at < awaitsEnd {
 		l.State, l.NextAt = LaneSleeping, at
 	}
-	return false, nil
+}
+
+// NextNow is NextLater for stores that are near: it looks at once.
+func NextNow(tx Tx, bands []int64, at int64, then func(sleeper, gate int64)) error {
+	sleeper, err := tx.NextSleeper(bands)
+	if err != nil {
+		return err
+	}
+	gate, err := tx.NextGate(bands, at)
+	if err == nil {
+		then(sleeper, gate)
+	}
+	return err
 }
 
 // wakeSleepers wakes lanes whose time has come, and reports whether some may be left.
+// Nobody needs to hear of it: those who may serve them know their time.
 func wakeSleepers(tx Tx, now int64, n int) (more bool, err error) {
 	lanes, err := tx.SleepingLanes(now, n)
 	if err != nil {

@@ -76,12 +76,12 @@ func margin(lease time.Duration) int64 { return (lease / 3).Microseconds() }
 // Rescue takes back the jobs of dead workers.
 func (s *Store) Rescue(ctx context.Context, lostMax int) ([]store.Job, error) {
 	var suspects []WorkerRow
-	err := s.db.View(ctx, func(tx Tx) error {
-		now, err := tx.Now()
+	err := s.db.Peek(ctx, func(tx Tx) error {
+		rows, err := tx.Workers()
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Workers()
+		now, err := tx.Now()
 		if err != nil {
 			return err
 		}

@@ -26,8 +26,14 @@ type DB interface {
 	Append(ctx context.Context, fn func(Tx) error) error
 	// Overlaps reports whether the store has write transactions that others overlap.
 	Overlaps() bool
+	// Told reports whether this process has committed something that may be startable
+	// since it was last asked: a look before a claim would tell nothing new. It may
+	// always be false.
+	Told() bool
 	// View runs fn in a read-only transaction on one snapshot.
 	View(ctx context.Context, fn func(Tx) error) error
+	// Peek is View, but each read may be on a later snapshot than the one before.
+	Peek(ctx context.Context, fn func(Tx) error) error
 	// Alive tells what the store knows at first hand about a worker's process,
 	// without waiting for its lease.
 	Alive(w store.Worker) Liveness
@@ -220,6 +226,8 @@ type Tx interface {
 	LanePage(after int64, n int) ([]Lane, error)
 	// FirstDue returns the At of the first waiting job of the lane by (At, ID).
 	FirstDue(lane int64) (int64, bool, error)
+	// FirstAfter returns the At of the first waiting job of the lane with At > at.
+	FirstAfter(lane, at int64) (int64, bool, error)
 	// CountAhead counts the lane's waiting jobs before (at, id) in the order of (At, ID).
 	CountAhead(lane, at, id int64) (int64, error)
 
@@ -242,6 +250,10 @@ type Tx interface {
 	// NextGate is the earliest OpensAt above at of the gates of the bands, Held and
 	// Empty ones included.
 	NextGate(bands []int64, at int64) (int64, error)
+	// NextLater calls then with NextSleeper(bands) and NextGate(bands, at) as they are
+	// when the transaction commits: at once, if nothing is written any more, or with
+	// the commit, where that is faster.
+	NextLater(bands []int64, at int64, then func(sleeper, gate int64)) error
 	// WakeGates sets OpensAt to at on the limit's gates that are later and not
 	// Empty. A name ending in "/*" stands for all names with that prefix.
 	WakeGates(limit string, at int64) error

@@ -81,11 +81,12 @@ func arrive(tx Tx, l *Lane, at, now int64) error {
 }
 
 // takeWakes brings lanes up to date with what was announced, a bounded number of
-// announcements, and reports whether there were any, and whether more may be left.
-func takeWakes(tx Tx, now int64) (any, more bool, err error) {
+// announcements, and returns those lanes that are servable sooner than before, and
+// whether more may be left.
+func takeWakes(tx Tx, now int64) (lanes []Lane, more bool, err error) {
 	wakes, more, err := tx.TakeWakes(wakesPerClaim)
 	if err != nil || len(wakes) == 0 {
-		return false, false, err
+		return nil, false, err
 	}
 	var ahead Ahead
 	var ended, put []Wake
@@ -97,12 +98,12 @@ func takeWakes(tx Tx, now int64) (any, more bool, err error) {
 		}
 	}
 	if err := tx.Ahead(ahead); err != nil {
-		return true, more, err
+		return nil, more, err
 	}
-	if err := releaseEnded(tx, ended, now); err != nil {
-		return true, more, err
+	if lanes, err = enterAll(tx, put, ahead.Lanes, now); err != nil {
+		return nil, more, err
 	}
-	return true, more, enterAll(tx, put, ahead.Lanes, now)
+	return lanes, more, releaseEnded(tx, ended, now)
 }
 
 // releaseEnded gives back the calls in flight of starts that ended.
@@ -116,30 +117,35 @@ func releaseEnded(tx Tx, ended []Wake, now int64) error {
 	return e.limits.save()
 }
 
-// enterAll makes servable what was put into lanes.
-func enterAll(tx Tx, wakes []Wake, ids []int64, now int64) error {
+// enterAll makes servable what was put into lanes, and returns the lanes that are so
+// sooner than before.
+func enterAll(tx Tx, wakes []Wake, ids []int64, now int64) (woken []Lane, err error) {
 	lanes, err := tx.Lanes(ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	gates := make([]GateKey, 0, len(lanes))
 	for i := range lanes {
 		if lanes[i].ID == 0 || lanes[i].State == LaneRetired { // removed, or about to be, before the job was to be seen
 			if lanes[i], err = tx.RestoreLane(wakes[i].Lane); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		gates = append(gates, GateKey{lanes[i].Band.ID, lanes[i].Gate})
 	}
 	if err := tx.Ahead(Ahead{Gates: gates}); err != nil {
-		return err
+		return nil, err
 	}
 	for i := range lanes {
-		if err := enter(tx, &lanes[i], wakes[i].At, now); err != nil {
-			return err
+		sooner, err := admit(tx, &lanes[i], wakes[i].At, now)
+		if err != nil {
+			return nil, err
+		}
+		if sooner {
+			woken = append(woken, lanes[i])
 		}
 	}
-	return nil
+	return woken, nil
 }
 
 // catchUp brings all lanes and limits up to date with what was announced, for
@@ -149,7 +155,7 @@ func (s *Store) catchUp(ctx context.Context) error {
 		return nil
 	}
 	announced := false
-	err := s.db.View(ctx, func(tx Tx) (err error) {
+	err := s.db.Peek(ctx, func(tx Tx) (err error) {
 		announced, err = tx.Announced(AnyWake)
 		return err
 	})
@@ -159,7 +165,11 @@ func (s *Store) catchUp(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			_, more, err = takeWakes(tx, now)
+			woken, left, err := takeWakes(tx, now)
+			more = left
+			if err == nil && len(woken) > 0 {
+				err = tx.Notify()
+			}
 			return err
 		})
 	}

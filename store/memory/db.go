@@ -176,6 +176,12 @@ func (db *DB) release() { db.lock <- struct{}{} }
 // Overlaps is false.
 func (db *DB) Overlaps() bool { return false }
 
+// Told is false: a look costs little here.
+func (db *DB) Told() bool { return false }
+
+// Peek is View.
+func (db *DB) Peek(ctx context.Context, fn func(engine.Tx) error) error { return db.View(ctx, fn) }
+
 // Alive answers with Options.Alive.
 func (db *DB) Alive(w store.Worker) engine.Liveness {
 	if db.opt.Alive == nil {

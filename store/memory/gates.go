@@ -166,6 +166,11 @@ func (t *tx) NextGate(bands []int64, at int64) (int64, error) {
 	return next, nil
 }
 
+// NextLater looks at once.
+func (t *tx) NextLater(bands []int64, at int64, then func(sleeper, gate int64)) error {
+	return engine.NextNow(t, bands, at, then)
+}
+
 func (t *tx) WakeGates(limit string, at int64) error {
 	prefix, isPattern := strings.CutSuffix(limit, "*")
 	for _, l := range t.gates {

@@ -165,8 +165,14 @@ func (t *tx) CountAhead(lane, at, id int64) (int64, error) {
 	return n, nil
 }
 
-func (t *tx) FirstDue(lane int64) (int64, bool, error) {
-	es := t.waiting[lane].first(start, math.MaxInt64, 1)
+func (t *tx) FirstDue(lane int64) (int64, bool, error) { return t.firstFrom(lane, start) }
+
+func (t *tx) FirstAfter(lane, at int64) (int64, bool, error) {
+	return t.firstFrom(lane, entry{at + 1, math.MinInt64})
+}
+
+func (t *tx) firstFrom(lane int64, from entry) (int64, bool, error) {
+	es := t.waiting[lane].first(from, math.MaxInt64, 1)
 	if len(es) == 0 {
 		return 0, false, nil
 	}

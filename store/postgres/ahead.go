@@ -1,9 +1,6 @@
 package postgres
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/penstockhq/penstock/store/engine"
 )
 
@@ -14,6 +11,15 @@ func (t *tx) Ahead(a engine.Ahead) error {
 		if err := t.findNewLanes(a.NewLanes); err != nil {
 			return err
 		}
+	}
+	if p := a.Picture; p != nil && len(p.Bands) > 0 {
+		if err := t.seePicture(p); err != nil {
+			return err
+		}
+	}
+	if len(a.Heads) > 0 {
+		t.guess.wanted(a)
+		t.knownHeads(&a)
 	}
 	var q []statement
 	q = append(q, t.aheadOfClaim(a)...)
@@ -42,7 +48,7 @@ func (t *tx) aheadOfClaim(a engine.Ahead) (q []statement) {
 		}})
 	}
 	if a.TakeWakes > 0 {
-		q = append(q, t.takeWakes(a.TakeWakes))
+		q = append(q, t.lanesToWake(a.TakeWakes), t.limits(sqlLimitsEnded, a.TakeWakes), t.takeWakes(a.TakeWakes))
 	}
 	if a.Announced {
 		q = append(q, t.announced(engine.AnyLane))
@@ -50,25 +56,23 @@ func (t *tx) aheadOfClaim(a engine.Ahead) (q []statement) {
 	if a.Sleepers > 0 {
 		t.kept.sleepers = new([]engine.Lane)
 		if t.clock != nil {
-			q = append(q, t.lanes(t.kept.sleepers, sqlSleepingLanes, t.clock(), a.Sleepers))
+			q = append(q, t.lanesAtGates(t.kept.sleepers, sqlSleepers, a.Sleepers, t.clock()))
 		} else {
-			q = append(q, t.lanes(t.kept.sleepers, sqlSleepingNow, a.Sleepers))
+			q = append(q, t.lanesAtGates(t.kept.sleepers, sqlSleepersNow, a.Sleepers))
 		}
 	}
 	if a.Bands != nil {
 		t.kept.visible = new([]engine.Band)
-		q = append(q, bandsQuery(t.kept.visible, a.Bands.Kinds, a.Bands.Run, a.Bands.Queues))
+		if a.Firsts {
+			q = append(q, t.bandsWithFirsts(a.Bands))
+		} else {
+			q = append(q, bandsQuery(t.kept.visible, a.Bands.Kinds, a.Bands.Run, a.Bands.Queues))
+		}
 	}
 	return q
 }
 
 func (t *tx) aheadOfPicture(a engine.Ahead) (q []statement) {
-	if g := a.OpenGates; g != nil && len(g.Bands) > 0 {
-		q = append(q, t.openGates(g))
-	}
-	if missing := unknown(a.Ready, t.kept.lined); len(missing) > 0 {
-		q = append(q, t.readyLanes(a.Ready, a.ReadyMost))
-	}
 	if len(a.Heads) > 0 {
 		q = append(q, t.headsAhead(a)...)
 	}
@@ -84,9 +88,16 @@ func (t *tx) aheadOfPicture(a engine.Ahead) (q []statement) {
 			return err
 		}})
 	}
-	if n := a.Next; n != nil {
-		t.kept.sleeper, t.kept.nextGate = new(int64), new(int64)
-		q = append(q, earliest(t.kept.sleeper, sqlNextSleeperOf, n.Bands), earliest(t.kept.nextGate, sqlNextGate, n.Bands, n.After))
+	if missing := unknown(a.Later, t.kept.later); len(missing) > 0 {
+		for _, id := range missing {
+			put(&t.kept.later, id, maybe[int64]{})
+		}
+		q = append(q, statement{sql: sqlFirstAfters, args: []any{missing, a.HeadsAt}, each: func(s scan) error {
+			var lane, at int64
+			err := s(&lane, &at)
+			t.kept.later[lane] = maybe[int64]{at, true}
+			return err
+		}})
 	}
 	return q
 }
@@ -111,7 +122,7 @@ func (t *tx) aheadOfRows(a engine.Ahead) (q []statement) {
 		q = append(q, t.gatesByKey(missing))
 	}
 	if missing := unknown(a.Limits, t.kept.states); len(missing) > 0 {
-		q = append(q, t.limitsByName(missing)...)
+		q = append(q, t.limitsByName(missing))
 	}
 	if len(a.Unique) > 0 {
 		for _, key := range a.Unique {
@@ -153,32 +164,3 @@ func unknown[K comparable, V any](keys []K, known map[K]V) (missing []K) {
 
 // callKey joins a run and a call id unambiguously: neither has a NUL.
 func callKey(run, ref string) string { return run + "\x00" + ref }
-
-// limitsByName reads specs and states of the limits, and the specs of their patterns.
-func (t *tx) limitsByName(names []string) []statement {
-	rows := slices.Clone(names)
-	for _, name := range names {
-		if base, _, ok := strings.Cut(name, "/"); ok && !slices.Contains(rows, base+"/*") {
-			rows = append(rows, base+"/*")
-		}
-		put(&t.kept.states, name, nil)
-	}
-	for _, name := range rows {
-		put(&t.kept.specs, name, maybe[engine.LimitRow]{})
-	}
-	return []statement{
-		{sql: sqlLimitRowsOf, args: []any{rows}, each: func(s scan) error {
-			var r engine.LimitRow
-			err := s(&r.Name, &r.Declared, &r.Set)
-			t.kept.specs[r.Name] = maybe[engine.LimitRow]{r, true}
-			return err
-		}},
-		{sql: sqlLimitStatesOf, args: []any{names}, each: func(s scan) error {
-			var name string
-			var state []byte
-			err := s(&name, &state)
-			t.kept.states[name] = state
-			return err
-		}},
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,8 +50,10 @@ type db struct {
 	schema  string
 	lock    int64        // of the transactions that are alone
 	clock   func() int64 // nil: the server's
+	pooled  bool         // a connection holds for one transaction
 	lanes   *laneBook
 	home    atomic.Pointer[place] // nil: not looked up yet
+	guess   guess
 	hub     *hub
 
 	turn   chan struct{} // seats of this process's transactions that would be alone
@@ -61,15 +64,26 @@ type db struct {
 
 var _ engine.DB = (*db)(nil)
 
-// The settings of a transaction hold for it alone, so they work behind a pooler
-// too. The planner must take the indexes whatever it believes of the tables: the
-// statistics of one that was empty an hour ago would have it sort a backlog.
+// The planner must take the indexes whatever it believes of the tables: the
+// statistics of one that was empty an hour ago would have it sort a backlog. These are
+// settings of the connection, or, where a pooler gives each transaction another
+// one, of the transaction.
 //
 // Where a statement names rows one by one, they are joined by = ANY (ARRAY[...]): that
 // can be looked up in an index, and nothing else. Joined by =, a plan that was made
 // while the table was empty goes through the whole of it for each name.
-const setUp = `set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
+const (
+	setPlanner = `set_config('enable_seqscan', 'off', $local), set_config('enable_bitmapscan', 'off', $local), set_config('enable_hashjoin', 'off', $local),
+	set_config('enable_mergejoin', 'off', $local), set_config('jit', 'off', $local), set_config('plan_cache_mode', 'force_generic_plan', $local)`
+	// A process that is stopped in the middle loses its transaction soon, and with it
+	// what others wait for.
+	setPatience = `set_config('lock_timeout', '` + rowWithin + `', $local), set_config('idle_in_transaction_session_timeout', '700ms', $local)`
+)
+
+var (
+	setConnection  = `SELECT ` + strings.ReplaceAll(setPlanner+`, `+setPatience, "$local", "false")
+	setTransaction = `SELECT ` + strings.ReplaceAll(setPlanner+`, `+setPatience, "$local", "true")
+)
 
 // readOnly is asked for where writes may follow: a worker without work writes
 // nothing for long, and would not notice.
@@ -82,17 +96,15 @@ const (
 	beginAdding = beginAlone
 	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
 
-	// A process that is stopped in the middle loses its transaction soon, and with it
-	// what others wait for.
-	setUpAlone = `SELECT ` + setUp + `, set_config('lock_timeout', '5s', true), set_config('idle_in_transaction_session_timeout', '700ms', true),
-		pg_advisory_xact_lock($1)::text, set_config('lock_timeout', '` + rowWithin + `', true), ` + readOnly + `, ` + nowOnServer
-	setUpAdding = `SELECT ` + setUp + `, set_config('lock_timeout', '` + rowWithin + `', true), set_config('idle_in_transaction_session_timeout', '700ms', true), ` + readOnly + `, ` + nowOnServer
-	setUpView   = `SELECT ` + setUp + `, set_config('idle_in_transaction_session_timeout', '10s', true), ` + nowOnServer
+	setUpAlone = `SELECT set_config('lock_timeout', '5s', true), pg_advisory_xact_lock($1)::text, set_config('lock_timeout', '` + rowWithin + `', true), ` +
+		readOnly + `, ` + nowOnServer
+	setUpAdding = `SELECT ` + readOnly + `, ` + nowOnServer
+	setUpView   = `SELECT set_config('idle_in_transaction_session_timeout', '10s', true), ` + nowOnServer
 )
 
 // begin returns a transaction that has not begun yet.
 func (d *db) begin(ctx context.Context, m mode) (*tx, *session) {
-	t := &tx{ctx: ctx, mode: m, clock: d.clock, lanesOf: d.lanes}
+	t := &tx{ctx: ctx, mode: m, clock: d.clock, lanesOf: d.lanes, guess: &d.guess}
 	s := &session{pool: d.others, name: d.text}
 	// The last column is the server's time, before it whether it takes no writes.
 	first := func(columns int, writes bool) func(scan) error {
@@ -113,11 +125,18 @@ func (d *db) begin(ctx context.Context, m mode) (*tx, *session) {
 	switch m {
 	case alone:
 		s.pool = d.writers
-		s.first = []statement{{sql: beginAlone}, {sql: setUpAlone, args: []any{d.lock}, each: first(12, true)}}
+		s.first = []statement{{sql: beginAlone}, {sql: setUpAlone, args: []any{d.lock}, each: first(5, true)}}
 	case adding:
-		s.first = []statement{{sql: beginAdding}, {sql: setUpAdding, each: first(10, true)}}
+		s.single = !d.pooled
+		s.first = []statement{{sql: beginAdding}, {sql: setUpAdding, each: first(2, true)}}
+	case peek:
+		s.loose = true
+		s.first = []statement{{sql: `SELECT ` + nowOnServer, each: first(1, false)}}
 	case view:
-		s.first = []statement{{sql: beginView}, {sql: setUpView, each: first(8, false)}}
+		s.first = []statement{{sql: beginView}, {sql: setUpView, each: first(2, false)}}
+	}
+	if d.pooled {
+		s.first = slices.Insert(s.first, 1, statement{sql: setTransaction})
 	}
 	t.link = s
 	return t, s
@@ -152,6 +171,16 @@ func (d *db) View(ctx context.Context, fn func(engine.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, viewWithin)
 	defer cancel()
 	return d.again(ctx, view, fn)
+}
+
+// Peek reads without a transaction around, where the settings of a connection last.
+func (d *db) Peek(ctx context.Context, fn func(engine.Tx) error) error {
+	if d.pooled {
+		return d.View(ctx, fn)
+	}
+	ctx, cancel := context.WithTimeout(ctx, viewWithin)
+	defer cancel()
+	return d.again(ctx, peek, fn)
 }
 
 // again runs a transaction until it meets no other.
@@ -204,7 +233,7 @@ func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err err
 	t, s := d.begin(ctx, m)
 	begun := time.Now()
 	defer func() {
-		if t.now != 0 && errors.Is(err, store.ErrBusy) { // it had begun, so what it did not get is a row
+		if (t.now != 0 || s.loose) && errors.Is(err, store.ErrBusy) { // it had begun, so what it did not get is a row
 			err = fmt.Errorf("%w: %w", errTaken, err)
 		} else if ctx.Err() == nil && s.cutBefore(err) {
 			err = fmt.Errorf("%w: %w", errConflict, err)
@@ -222,10 +251,10 @@ func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err err
 	if err := fn(t); err != nil {
 		return err
 	}
-	if m == view {
+	if m == view || m == peek {
 		return nil // end rolls it back, which gives the snapshot up as well
 	}
-	if err := s.commit(ctx, t.waiting(), t.after); err != nil {
+	if err := s.commit(ctx, append(t.waiting(), t.last...), t.after); err != nil {
 		return err
 	}
 	for _, then := range t.then {
@@ -250,6 +279,9 @@ func (d *db) dialAnew(err error, took time.Duration) {
 		d.others.Reset()
 	}
 }
+
+// Told asks those who tell.
+func (d *db) Told() bool { return d.hub.fresh.Swap(false) }
 
 // Alive knows nothing at first hand: processes are on other machines.
 func (d *db) Alive(store.Worker) engine.Liveness { return engine.Unknown }

@@ -21,8 +21,9 @@ type kept struct {
 	lined     map[engine.GateKey]part[engine.Lane]
 	heads     map[int64]part[*engine.Job]
 	firstDue  map[int64]maybe[int64]
-	sleeper   *int64
-	nextGate  *int64
+	later     map[int64]maybe[int64]
+	firsts    map[int64]firsts // of bands
+	unpaused  map[string]bool  // queues
 	jobs      map[int64]*engine.Job
 	holders   map[string]*engine.Job
 	calls     map[string]maybe[engine.Call]
@@ -78,12 +79,21 @@ func put[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
+// firsts are the first instants of a band: of its sleeping lanes, and of its gates.
+type firsts struct{ sleeper, gate int64 }
+
 // moved forgets lists that a change of a lane or gate makes stale.
 func (k *kept) moved() {
-	k.visible, k.sleepers, k.open, k.lined, k.sleeper, k.nextGate = nil, nil, nil, nil, nil, nil
+	k.visible, k.sleepers, k.open, k.lined, k.firsts = nil, nil, nil, nil, nil
 }
 
-// jobsMoved forgets lists that a change of a job makes stale.
+// jobsMoved forgets lists that a change of a job makes stale; jobsLeft those that
+// the lease of due jobs makes stale.
 func (k *kept) jobsMoved() {
+	k.jobsLeft()
+	k.later = nil
+}
+
+func (k *kept) jobsLeft() {
 	k.heads, k.firstDue, k.jobs, k.holders = nil, nil, nil, nil
 }

@@ -31,13 +31,15 @@ type link interface {
 // session is a transaction of the store's own. It takes a connection and begins
 // when the first statements are sent, in the same round trip.
 type session struct {
-	pool  *pgxpool.Pool
-	first []statement // BEGIN and what belongs to it
-	name  func(string) string
-	conn  *pgxpool.Conn
-	ends  bool // the COMMIT was sent
-	due   bool // and all before it has run
-	done  bool // committed
+	pool   *pgxpool.Pool
+	first  []statement // BEGIN and what belongs to it
+	single bool        // one statement may go without a BEGIN
+	loose  bool        // there is no BEGIN
+	name   func(string) string
+	conn   *pgxpool.Conn
+	ends   bool // the COMMIT was sent
+	due    bool // and all before it has run
+	done   bool // committed
 }
 
 func (s *session) send(ctx context.Context, list []statement) error {
@@ -57,6 +59,9 @@ func (s *session) commit(ctx context.Context, rest, behind []statement) error {
 	if s.conn == nil && len(rest) == 0 && len(behind) == 0 {
 		return nil // nothing was asked, and so nothing begun
 	}
+	if s.conn == nil && s.single && len(rest) == 1 && len(behind) == 0 {
+		return s.only(ctx, rest[0])
+	}
 	commit := statement{sql: `COMMIT`, ran: func(tag string) error {
 		if s.done = tag == `COMMIT`; !s.done { // the server rolls back a transaction that failed, and calls it no error
 			return fmt.Errorf("the server answered COMMIT with %s: a statement had failed before", tag)
@@ -67,6 +72,15 @@ func (s *session) commit(ctx context.Context, rest, behind []statement) error {
 	// Its answer tells that the server has come to the COMMIT.
 	due := statement{sql: `SELECT`, ran: func(string) error { s.due = true; return nil }}
 	return s.send(ctx, append(append(rest, due, commit), behind...))
+}
+
+// only runs the only statement of the transaction, which is one by itself. A server
+// that takes no writes refuses it.
+func (s *session) only(ctx context.Context, st statement) error {
+	s.first, s.loose, s.ends = nil, true, true
+	err := s.send(ctx, []statement{st})
+	s.done = err == nil
+	return err
 }
 
 // cutBefore reports whether the connection was lost before the COMMIT was sent: then
@@ -95,7 +109,7 @@ func (s *session) end(failed error) {
 	}
 	conn := s.conn
 	s.conn = nil
-	if !s.done && !conn.Conn().IsClosed() {
+	if !s.done && !s.loose && !conn.Conn().IsClosed() {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackWithin)
 		defer cancel()
 		if _, err := conn.Exec(ctx, `ROLLBACK`); err != nil {

@@ -73,7 +73,7 @@ func openDB(ctx context.Context, dsn string, o Options) (*db, error) {
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("penstock/" + o.Schema))
-	d := &db{schema: o.Schema, lock: int64(h.Sum64()), clock: o.Now, turn: make(chan struct{}, writersMost), done: make(chan struct{})}
+	d := &db{schema: o.Schema, pooled: o.Pooler, lock: int64(h.Sum64()), clock: o.Now, turn: make(chan struct{}, writersMost), done: make(chan struct{})}
 	d.lanes = &laneBook{d: d}
 	if d.others, err = pgxpool.NewWithConfig(context.Background(), cfg.Copy()); err != nil {
 		return nil, err
@@ -133,9 +133,9 @@ func configure(dsn string, o Options) (*pgxpool.Config, Options, error) {
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "penstock"
 	}
-	if !o.Pooler { // for what is read behind a commit, when the settings of the transaction are gone
+	if !o.Pooler {
 		cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, `SET enable_seqscan = off`)
+			_, err := conn.Exec(ctx, setConnection)
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ type mode uint8
 
 const (
 	view   mode = iota // reads, on one snapshot
+	peek               // reads, outside a transaction
 	adding             // writes, while others write
 	alone              // writes, and no other transaction of this mode runs meanwhile
 )
@@ -27,6 +28,7 @@ type tx struct {
 	mode    mode
 	clock   func() int64 // nil: the server's
 	lanesOf *laneBook
+	guess   *guess
 
 	now   int64
 	ids   []int64 // taken from the sequence and not used yet
@@ -39,7 +41,8 @@ type tx struct {
 	calls    []engine.Call    // new ones
 	effects  map[string]bool  // which were looked for, and whether they are there
 
-	after []statement // what is read behind the commit
+	last  []statement // what is read before the commit, in its trip
+	after []statement // what is read behind it
 	then  []func() error
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstockhq/penstock/limit"
 	"github.com/penstockhq/penstock/store/engine"
 )
 
@@ -34,7 +35,47 @@ func bandsQuery(into *[]engine.Band, kinds []string, run string, queues []string
 	return bands(into, sqlBands, kinds, run, queues)
 }
 
+// bandsWithFirsts is bandsQuery, and reads of each band the first instant of its
+// sleeping lanes and the first of its gates.
+func (t *tx) bandsWithFirsts(a *engine.BandAsk) statement {
+	t.kept.firsts = map[int64]firsts{}
+	return statement{sql: sqlBandsWithFirsts, args: []any{a.Kinds, a.Run, a.Queues}, each: func(s scan) error {
+		var b engine.Band
+		f := firsts{limit.Never, limit.Never}
+		var sleeper, gate *int64
+		err := s(&b.ID, &b.Queue, &b.Kind, &b.Priority, &b.Run, &b.Load, &b.Suspect, &sleeper, &gate)
+		if sleeper != nil {
+			f.sleeper = *sleeper
+		}
+		if gate != nil {
+			f.gate = *gate
+		}
+		*t.kept.visible = append(*t.kept.visible, b)
+		t.kept.firsts[b.ID] = f
+		return err
+	}}
+}
+
+// firstsOf are the first instants of several bands, if they were read.
+func (t *tx) firstsOf(bands []int64) (f firsts, ok bool) {
+	f = firsts{limit.Never, limit.Never}
+	if t.kept.firsts == nil || bands == nil {
+		return f, false
+	}
+	for _, id := range bands {
+		of, ok := t.kept.firsts[id]
+		if !ok {
+			return f, false
+		}
+		f.sleeper, f.gate = min(f.sleeper, of.sleeper), min(f.gate, of.gate)
+	}
+	return f, true
+}
+
 const (
+	sqlBandsWithFirsts = `SELECT b.*, (SELECT l.next_at FROM penstock.lane l WHERE l.band = b.id AND l.state = 2 ORDER BY l.next_at LIMIT 1),
+		(SELECT g.opens_at FROM penstock.gate g WHERE g.band = b.id AND g.` + sqlNotEmpty + ` ORDER BY g.opens_at LIMIT 1) FROM (` + sqlBands + `) b`
+
 	sqlNotEmpty = `opens_at < 9223372036854775807`
 
 	sqlBands = `WITH RECURSIVE gated (id) AS (
@@ -124,57 +165,39 @@ func (t *tx) flushGates(m map[engine.GateKey]engine.Gate) {
 		ON CONFLICT (limit_name, band) DO UPDATE SET opens_at = excluded.opens_at, vclock = excluded.vclock`, names, bands, opens, clocks)
 }
 
-func (t *tx) OpenGates(band, at int64, n int) (gates []engine.Gate, err error) {
+func (t *tx) OpenGates(band, at int64, n int) ([]engine.Gate, error) {
 	if p, ok := t.kept.open[band]; ok {
 		if gates, ok := p.first(n); ok {
 			return gates, nil
 		}
 	}
-	err = t.read(`SELECT `+gateColumns+` FROM penstock.gate g WHERE g.band = $1 AND g.opens_at <= $2 AND g.`+sqlNotEmpty+`
-		ORDER BY g.opens_at, g.limit_name LIMIT $3`, func(s scan) error {
-		g, err := readGate(s)
-		gates = append(gates, g)
-		return err
-	}, band, at, n)
-	return gates, err
-}
-
-// openGates reads the open gates of several bands in turn, up to a bound in all.
-func (t *tx) openGates(a *engine.GateAsk) statement {
-	for _, b := range a.Bands {
-		put(&t.kept.open, b, part[engine.Gate]{all: true})
-	}
-	n := 0
-	return statement{sql: sqlOpenGates, args: []any{a.Bands, a.At, a.Most}, each: func(s scan) error {
+	var gates []engine.Gate
+	err := t.read(`SELECT `+gateColumns+` FROM penstock.gate g WHERE g.band = $1 AND g.opens_at <= $2 AND g.`+sqlNotEmpty+` ORDER BY g.opens_at, g.limit_name LIMIT $3`, func(s scan) error {
 		g, err := readGate(s)
 		if err != nil {
 			return err
 		}
 		put(&t.kept.gates, engine.GateKey{Band: g.Band, Limit: g.Limit}, maybe[engine.Gate]{g, true})
-		p := t.kept.open[g.Band]
-		p.list = append(p.list, g)
-		n++
-		p.all = n < a.Most
-		t.kept.open[g.Band] = p
-		if n == a.Most {
-			for _, later := range a.Bands[slices.Index(a.Bands, g.Band)+1:] {
-				delete(t.kept.open, later)
-			}
-		}
+		gates = append(gates, g)
 		return nil
-	}}
+	}, band, at, n)
+	return gates, err
 }
-
-const sqlOpenGates = `SELECT ` + gateColumns + ` FROM unnest($1::bigint[]) WITH ORDINALITY e (band, ord) CROSS JOIN LATERAL
-	(SELECT * FROM penstock.gate o WHERE o.band = e.band AND o.opens_at <= $2 AND o.` + sqlNotEmpty + ` ORDER BY o.opens_at, o.limit_name LIMIT $3) g
-	ORDER BY e.ord, g.opens_at, g.limit_name LIMIT $3`
 
 // NextGate need not see empty gates: their instant is limit.Never, and so is none.
 func (t *tx) NextGate(bands []int64, at int64) (next int64, err error) {
-	if next, ok := take(&t.kept.nextGate); ok {
-		return next, nil
+	if firsts, ok := t.firstsOf(bands); ok && at == engine.Always {
+		return firsts.gate, nil
 	}
 	return next, t.ask([]statement{earliest(&next, sqlNextGate, bands, at)})
+}
+
+// NextLater reads in the trip of the commit, before it.
+func (t *tx) NextLater(bands []int64, at int64, then func(sleeper, gate int64)) error {
+	var sleeper, gate int64
+	t.last = append(t.last, earliest(&sleeper, sqlNextSleeperOf, bands), earliest(&gate, sqlNextGate, bands, at))
+	t.then = append(t.then, func() error { then(sleeper, gate); return nil })
+	return nil
 }
 
 const sqlNextGate = `SELECT min(f.opens_at) FROM unnest($1::bigint[]) e (band) CROSS JOIN LATERAL

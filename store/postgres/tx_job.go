@@ -174,7 +174,7 @@ func (t *tx) Lease(jobs []*engine.Job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	t.kept.jobsMoved()
+	t.kept.jobsLeft()
 	j, charges := jobs[0], encodeCharges(jobs[0].Charges)
 	if !slices.ContainsFunc(jobs, func(o *engine.Job) bool { return !engine.SameLease(j, o) }) {
 		return t.write(`UPDATE penstock.job SET state = $2, worker = $3, token = $4, slot = $5, lease_at = $6, charges = nullif($7, ''), starts = $8

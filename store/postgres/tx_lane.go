@@ -43,6 +43,42 @@ func (t *tx) lanes(into *[]engine.Lane, sql string, args ...any) statement {
 	}}
 }
 
+// lanesAtGates is a query for lanes together with their gates and whether their
+// queues are paused, for lanes that are about to wake.
+func (t *tx) lanesAtGates(into *[]engine.Lane, sql string, args ...any) statement {
+	return statement{sql: sql, args: args, each: func(s scan) error {
+		var opensAt, vclock *int64
+		var paused bool
+		l, err := readLane(func(lane ...any) error { return s(append(lane, &opensAt, &vclock, &paused)...) })
+		if err != nil {
+			return err
+		}
+		*into = append(*into, l)
+		put(&t.kept.lanes, l.ID, l)
+		g := maybe[engine.Gate]{found: opensAt != nil && vclock != nil}
+		if g.found {
+			g.row = engine.Gate{Band: l.Band.ID, Limit: l.Gate, OpensAt: *opensAt, VClock: *vclock}
+		}
+		put(&t.kept.gates, engine.GateKey{Band: l.Band.ID, Limit: l.Gate}, g)
+		if !paused {
+			put(&t.kept.unpaused, l.Band.Queue, true)
+		}
+		return nil
+	}}
+}
+
+// lanesToWake reads the lanes of the first announcements, which are about to be taken.
+func (t *tx) lanesToWake(n int) statement {
+	return t.lanesAtGates(new([]engine.Lane), sqlLanesToWake, n)
+}
+
+const (
+	sqlLanesAtGates = `SELECT ` + laneColumns + `, g.opens_at, g.vclock, EXISTS (SELECT 1 FROM penstock.queue q WHERE q.name = b.queue)
+		FROM penstock.lane l JOIN penstock.band b ON b.id = ANY (ARRAY[l.band])
+		LEFT JOIN penstock.gate g ON g.limit_name = ANY (ARRAY[l.gate]) AND g.band = ANY (ARRAY[l.band])`
+	sqlLanesToWake = sqlLanesAtGates + ` WHERE l.id = ANY (ARRAY(SELECT w.lane FROM penstock.wake w ORDER BY w.id LIMIT $1))`
+)
+
 func (t *tx) listLanes(sql string, args ...any) (lanes []engine.Lane, err error) {
 	err = t.ask([]statement{t.lanes(&lanes, sql, args...)})
 	return lanes, err
@@ -256,12 +292,14 @@ func (t *tx) SleepingLanes(at int64, n int) ([]engine.Lane, error) {
 
 const (
 	sqlSleepingLanes = sqlLanesOf + ` WHERE l.state = 2 AND l.next_at <= $1 ORDER BY l.next_at, l.id LIMIT $2`
-	sqlSleepingNow   = sqlLanesOf + ` WHERE l.state = 2 AND l.next_at <= (SELECT ` + nowOnServer + `) ORDER BY l.next_at, l.id LIMIT $1`
+
+	sqlSleepers    = sqlLanesAtGates + ` WHERE l.state = 2 AND l.next_at <= $2 ORDER BY l.next_at, l.id LIMIT $1`
+	sqlSleepersNow = sqlLanesAtGates + ` WHERE l.state = 2 AND l.next_at <= (SELECT ` + nowOnServer + `) ORDER BY l.next_at, l.id LIMIT $1`
 )
 
 func (t *tx) NextSleeper(bands []int64) (at int64, err error) {
-	if at, ok := take(&t.kept.sleeper); ok {
-		return at, nil
+	if firsts, ok := t.firstsOf(bands); ok {
+		return firsts.sleeper, nil
 	}
 	q := earliest(&at, `SELECT min(next_at) FROM penstock.lane WHERE state = 2`)
 	if bands != nil {
@@ -295,42 +333,6 @@ func (t *tx) ReadyLanes(band int64, limit string, n int) ([]engine.Lane, error) 
 	return t.listLanes(sqlLanesOf+` WHERE l.band = $1 AND l.gate = $2 AND l.state = 1 ORDER BY l.vtime, l.id LIMIT $3`, band, limit, n)
 }
 
-// readyLanes reads the lanes of several gates in turn, up to most in all.
-func (t *tx) readyLanes(gates []engine.GateKey, most int) statement {
-	bands, names := make([]int64, len(gates)), make([]string, len(gates))
-	for i, g := range gates {
-		bands[i], names[i] = g.Band, g.Limit
-	}
-	for _, g := range gates {
-		put(&t.kept.lined, g, part[engine.Lane]{all: true})
-	}
-	n := 0
-	return statement{sql: sqlLinedUp, args: []any{bands, names, most}, each: func(s scan) error {
-		l, err := readLane(s)
-		if err != nil {
-			return err
-		}
-		put(&t.kept.lanes, l.ID, l)
-		k := engine.GateKey{Band: l.Band.ID, Limit: l.Gate}
-		p := t.kept.lined[k]
-		p.list = append(p.list, l)
-		n++
-		p.all = n < most
-		t.kept.lined[k] = p
-		if n == most { // what comes behind this gate was not looked at
-			for _, later := range gates[slices.Index(gates, k)+1:] {
-				delete(t.kept.lined, later)
-			}
-		}
-		return nil
-	}}
-}
-
-// Each gate's lanes come from the index in order, and the whole ends at the limit.
-const sqlLinedUp = `SELECT ` + laneColumns + ` FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY e (band, gate, ord)
-	CROSS JOIN LATERAL (SELECT * FROM penstock.lane r WHERE r.band = e.band AND r.gate = e.gate AND r.state = 1 ORDER BY r.vtime, r.id LIMIT $3) l
-	JOIN penstock.band b ON b.id = ANY (ARRAY[l.band]) ORDER BY e.ord, l.vtime, l.id LIMIT $3`
-
 func (t *tx) LanePage(after int64, n int) ([]engine.Lane, error) {
 	return t.listLanes(sqlLanesOf+` WHERE l.id > $1 ORDER BY l.id LIMIT $2`, after, n)
 }
@@ -349,6 +351,18 @@ func (t *tx) FirstDue(lane int64) (at int64, found bool, err error) {
 		func(s scan) error { return s(&at) }, lane)
 	return at, found, err
 }
+
+// FirstAfter is mostly known by the picture of a claim.
+func (t *tx) FirstAfter(lane, after int64) (at int64, found bool, err error) {
+	if m, ok := t.kept.later[lane]; ok {
+		return m.row, m.found, nil
+	}
+	found, err = t.one(sqlFirstAfters, func(s scan) error { return s(&lane, &at) }, []int64{lane}, after)
+	return at, found, err
+}
+
+const sqlFirstAfters = `SELECT e.lane, j.at FROM unnest($1::bigint[]) e (lane) CROSS JOIN LATERAL
+	(SELECT f.at FROM penstock.job f WHERE f.lane = e.lane AND f.state = 1 AND f.at > $2 ORDER BY f.at, f.id LIMIT 1) j`
 
 const sqlFirstDues = `SELECT e.lane, j.at FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) e (lane, floor_at, floor_id) CROSS JOIN LATERAL
 	(SELECT f.at FROM penstock.job f WHERE f.lane = e.lane AND f.state = 1 AND (f.at, f.id) >= (e.floor_at, e.floor_id) ORDER BY f.at, f.id LIMIT 1) j`

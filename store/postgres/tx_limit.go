@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/penstockhq/penstock/store/engine"
 )
@@ -19,9 +20,47 @@ func (t *tx) LimitRow(name string) (engine.LimitRow, bool, error) {
 	return r, true, nil
 }
 
+// limits is a query for states and specs of limits, and the specs of their patterns.
+func (t *tx) limits(sql string, args ...any) statement {
+	return statement{sql: sql, args: args, each: func(s scan) error {
+		var name string
+		var state []byte
+		var declared, set, patternDeclared, patternSet *string
+		if err := s(&name, &state, &declared, &set, &patternDeclared, &patternSet); err != nil {
+			return err
+		}
+		if _, ok := t.kept.states[name]; !ok {
+			put(&t.kept.states, name, state)
+		}
+		t.keepSpec(name, declared, set)
+		if base, _, ok := strings.Cut(name, "/"); ok {
+			t.keepSpec(base+"/*", patternDeclared, patternSet)
+		}
+		return nil
+	}}
+}
+
+func (t *tx) keepSpec(name string, declared, set *string) {
+	if _, ok := t.kept.specs[name]; ok {
+		return
+	}
+	m := maybe[engine.LimitRow]{found: declared != nil && set != nil}
+	if m.found {
+		m.row = engine.LimitRow{Name: name, Declared: *declared, Set: *set}
+	}
+	put(&t.kept.specs, name, m)
+}
+
+func (t *tx) limitsByName(names []string) statement { return t.limits(sqlLimitsByName, names) }
+
 const (
-	sqlLimitRowsOf   = `SELECT name, declared, set_spec FROM penstock.limit_spec WHERE name = ANY ($1::text[])`
-	sqlLimitStatesOf = `SELECT name, state FROM penstock.limit_state WHERE name = ANY ($1::text[])`
+	sqlLimitsByName = sqlLimits + `(SELECT unnest($1::text[])) n (name)` + sqlLimitParts
+	// Those of which a claim is about to learn that starts have ended.
+	sqlLimitsEnded = sqlLimits + `(SELECT DISTINCT w.limit_name FROM (SELECT limit_name FROM penstock.wake ORDER BY id LIMIT $1) w WHERE w.limit_name <> '') n (name)` + sqlLimitParts
+
+	sqlLimits     = `SELECT n.name, s.state, r.declared, r.set_spec, p.declared, p.set_spec FROM `
+	sqlLimitParts = ` LEFT JOIN penstock.limit_state s ON s.name = ANY (ARRAY[n.name]) LEFT JOIN penstock.limit_spec r ON r.name = ANY (ARRAY[n.name])
+		LEFT JOIN penstock.limit_spec p ON p.name = ANY (ARRAY[split_part(n.name, '/', 1) || '/*'])`
 )
 
 func (t *tx) SaveLimitRow(r engine.LimitRow) error {

@@ -68,6 +68,9 @@ func (t *tx) DropWorker(id string) error {
 }
 
 func (t *tx) Queue(name string) (q engine.QueueRow, found bool, err error) {
+	if t.kept.unpaused[name] {
+		return q, false, nil
+	}
 	q.Name = name
 	found, err = t.one(`SELECT reason, at FROM penstock.queue WHERE name = $1`, func(s scan) error { return s(&q.Reason, &q.At) }, name)
 	if !found {
@@ -77,7 +80,7 @@ func (t *tx) Queue(name string) (q engine.QueueRow, found bool, err error) {
 }
 
 func (t *tx) SaveQueue(q engine.QueueRow) error {
-	t.kept.visible = nil
+	t.kept.visible, t.kept.unpaused = nil, nil
 	return t.write(`INSERT INTO penstock.queue (name, reason, at) VALUES ($1, $2, $3)
 		ON CONFLICT (name) DO UPDATE SET reason = excluded.reason, at = excluded.at`, q.Name, q.Reason, q.At)
 }

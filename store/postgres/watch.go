@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,6 +39,7 @@ type hub struct {
 	started  bool
 	deaf     bool // the listener is not connected
 
+	fresh   atomic.Bool   // this process told of something lately
 	pending chan struct{} // something is to be told to other processes
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -87,6 +89,7 @@ func (h *hub) signal() {
 
 // tell is called after a commit that makes something startable.
 func (h *hub) tell() {
+	h.fresh.Store(true)
 	h.signal()
 	if h.listen == nil {
 		return // nobody listens
@@ -138,7 +141,7 @@ func (h *hub) poll() {
 		announced := deaf || time.Since(looked) >= lookAnyway
 		if !announced {
 			ctx, cancel := context.WithTimeout(h.ctx, time.Second)
-			err := h.d.View(ctx, func(t engine.Tx) (err error) {
+			err := h.d.Peek(ctx, func(t engine.Tx) (err error) {
 				announced, err = t.Announced(engine.AnyLane)
 				return err
 			})

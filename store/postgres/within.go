@@ -92,7 +92,7 @@ func (s *Store) within(ctx context.Context, l link, isolation *string, fn func(e
 		{sql: `SELECT set_config('enable_seqscan', 'off', true)`}}); err != nil {
 		return err
 	}
-	t := &tx{link: l, ctx: ctx, mode: adding, clock: s.db.clock, lanesOf: s.db.lanes}
+	t := &tx{link: l, ctx: ctx, mode: adding, clock: s.db.clock, lanesOf: s.db.lanes, guess: &s.db.guess}
 	err := s.db.atHome(ctx, at)
 	if err == nil {
 		err = fn(t)

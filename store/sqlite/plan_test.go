@@ -33,6 +33,7 @@ func TestQueryPlans(t *testing.T) {
 		"FindLane":           sqlFindLane,
 		"FindLane's band":    sqlFindBand,
 		"FirstDue":           sqlFirstDue,
+		"FirstAfter":         sqlFirstAfter,
 		"Heads":              sqlHeads,
 		"Job":                sqlJob,
 		"Jobs":               sqlJobs,
@@ -70,7 +71,7 @@ func TestQueryPlans(t *testing.T) {
 		}
 	}
 	for sql, index := range map[string]string{
-		sqlHeads: "penstock_job_due", sqlFirstDue: "penstock_job_due", sqlHeldBy: "penstock_job_held",
+		sqlHeads: "penstock_job_due", sqlFirstDue: "penstock_job_due", sqlFirstAfter: "penstock_job_due", sqlHeldBy: "penstock_job_held",
 		sqlCancelsOf: "penstock_job_cancel", sqlReadyLanes: "penstock_lane_ready", sqlUniqueHolder: "penstock_job_unique",
 		sqlPrunable([]store.State{store.Done}): "penstock_ended_prune", sqlOpenGates: "penstock_gate_opens",
 	} {

@@ -241,6 +241,12 @@ func (d *db) View(ctx context.Context, fn func(engine.Tx) error) error {
 // Overlaps is false.
 func (d *db) Overlaps() bool { return false }
 
+// Told is false: a look costs little here.
+func (d *db) Told() bool { return false }
+
+// Peek is View.
+func (d *db) Peek(ctx context.Context, fn func(engine.Tx) error) error { return d.View(ctx, fn) }
+
 func (d *db) Alive(w store.Worker) engine.Liveness { return d.live.alive(w.ID) }
 
 func (d *db) Watch(ctx context.Context) <-chan struct{} { return d.watcher.watch(ctx) }

@@ -127,6 +127,11 @@ func (t *tx) OpenGates(band, at int64, n int) ([]engine.Gate, error) {
 
 const sqlOpenGates = `SELECT ` + gateColumns + ` FROM penstock_gate WHERE band = ? AND opens_at <= ? AND ` + sqlNotEmpty + ` ORDER BY opens_at, limit_name LIMIT 0+?`
 
+// NextLater looks at once.
+func (t *tx) NextLater(bands []int64, at int64, then func(sleeper, gate int64)) error {
+	return engine.NextNow(t, bands, at, then)
+}
+
 // NextGate need not see empty gates: their instant is limit.Never, and so is none.
 func (t *tx) NextGate(bands []int64, at int64) (int64, error) {
 	return t.earliest(sqlNextGate, at, encodeIDs(bands))

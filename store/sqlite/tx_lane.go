@@ -153,6 +153,11 @@ func (t *tx) FirstDue(lane int64) (at int64, found bool, err error) {
 	return at, found, err
 }
 
+func (t *tx) FirstAfter(lane, after int64) (at int64, found bool, err error) {
+	found, err = one(t, func(r row) { at = r.int(0) }, sqlFirstAfter, lane, after)
+	return at, found, err
+}
+
 func (t *tx) CountAhead(lane, at, id int64) (n int64, err error) {
 	_, err = one(t, func(r row) { n = r.int(0) }, sqlCountAhead, lane, at, id)
 	return n, err
@@ -160,4 +165,7 @@ func (t *tx) CountAhead(lane, at, id int64) (n int64, err error) {
 
 const sqlCountAhead = `SELECT count(*) FROM penstock_job WHERE lane = ? AND state = 1 AND (at, id) < (?, ?)`
 
-const sqlFirstDue = `SELECT at FROM penstock_job WHERE lane = ? AND state = 1 ORDER BY at, id LIMIT 1`
+const (
+	sqlFirstDue   = `SELECT at FROM penstock_job WHERE lane = ? AND state = 1 ORDER BY at, id LIMIT 1`
+	sqlFirstAfter = `SELECT at FROM penstock_job WHERE lane = ? AND state = 1 AND at > ? ORDER BY at, id LIMIT 1`
+)

@@ -71,6 +71,10 @@ func (t *counted) ReadyLanes(band int64, limit string, n int) ([]engine.Lane, er
 	return rows(t, got, err)
 }
 func (t *counted) FirstDue(lane int64) (int64, bool, error) { t.add(1, 0); return t.Tx.FirstDue(lane) }
+func (t *counted) FirstAfter(lane, at int64) (int64, bool, error) {
+	t.add(1, 0)
+	return t.Tx.FirstAfter(lane, at)
+}
 func (t *counted) Bands(kinds []string, run string, queues []string) ([]engine.Band, error) {
 	got, err := t.Tx.Bands(kinds, run, queues)
 	return rows(t, got, err)
@@ -91,6 +95,10 @@ func (t *counted) OpenGates(band, at int64, n int) ([]engine.Gate, error) {
 func (t *counted) NextGate(bands []int64, at int64) (int64, error) {
 	t.add(1, 0)
 	return t.Tx.NextGate(bands, at)
+}
+func (t *counted) NextLater(bands []int64, at int64, then func(sleeper, gate int64)) error {
+	t.add(2, 0)
+	return t.Tx.NextLater(bands, at, then)
 }
 func (t *counted) AddJobs(jobs []*engine.Job, bodies []engine.Body) error {
 	t.add(0, len(jobs))

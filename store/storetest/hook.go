@@ -60,8 +60,16 @@ func (d *hooked) write(ctx context.Context, in func(context.Context, func(engine
 }
 
 func (d *hooked) View(ctx context.Context, fn func(engine.Tx) error) error {
+	return d.read(ctx, d.DB.View, fn)
+}
+
+func (d *hooked) Peek(ctx context.Context, fn func(engine.Tx) error) error {
+	return d.read(ctx, d.DB.Peek, fn)
+}
+
+func (d *hooked) read(ctx context.Context, in func(context.Context, func(engine.Tx) error) error, fn func(engine.Tx) error) error {
 	h := *d.h
-	return d.DB.View(ctx, func(tx engine.Tx) error {
+	return in(ctx, func(tx engine.Tx) error {
 		if h.Tx != nil {
 			tx = h.Tx(tx)
 		}

@@ -187,6 +187,10 @@ func testPermitsHorizon(e *env) {
 	if d := more.NextAt - next; d < -5_000 || d > 5_000 {
 		e.Errorf("next at %s, expected about %s", e.when(more.NextAt), e.when(next))
 	}
+	staggered := e.claim(w, func(r *store.ClaimRequest) { r.Horizon, r.Stagger = 500*time.Millisecond, 40*time.Millisecond })
+	if d := staggered.NextAt - more.NextAt; d != 40_000 {
+		e.Errorf("staggered by 40 ms, the next look is %d µs later", d)
+	}
 	e.clock.To(more.NextAt)
 	if got = e.claim(w, func(r *store.ClaimRequest) { r.Horizon = 500 * time.Millisecond }).Jobs; len(got) < 2 || len(got) > 3 {
 		e.Errorf("%d jobs then, expected 2 or 3", len(got))

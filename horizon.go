@@ -1,0 +1,30 @@
+package penstock
+
+import "time"
+
+const (
+	horizonLeast = 50 * time.Millisecond  // for a commit to be over when the slot comes
+	horizonMost  = 200 * time.Millisecond // for a pause to reach nearly everything that has not begun
+	horizonFew   = 6                      // slots: a claim that brings fewer costs more than need be
+	horizonMany  = 4 * horizonFew
+)
+
+// horizon is how far ahead of now a slot may lie that is granted. Under a limit that
+// lets a start through now and then it grows, so that a claim brings several: of few
+// starts a pause may come too late for the same few, however far ahead they lie.
+type horizon struct{ d time.Duration }
+
+func (h *horizon) now() time.Duration { return max(h.d, horizonLeast) }
+
+// claimed is told of a claim that brought starts with slots, how many there were places
+// for, whether one of them holds a permit in flight from now on, and whether more
+// jobs wait for their time. What waits for its slot keeps a place, and such a permit, from
+// others: where these are short, slots should not lie far ahead.
+func (h *horizon) claimed(slots, places int, inFlight, more bool) {
+	switch {
+	case inFlight || 2*slots > places || slots > horizonMany:
+		h.d = max(h.now()/2, horizonLeast)
+	case slots > 0 && slots < horizonFew && more:
+		h.d = min(h.now()*3/2, horizonMost)
+	}
+}
