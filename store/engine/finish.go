@@ -150,6 +150,7 @@ type ender struct {
 	ended   []*Job
 	dropped []int64
 	freed   []int64 // jobs that waited for the end of an ended one
+	looser  map[string]bool
 }
 
 // finish applies one outcome.
@@ -294,12 +295,25 @@ func (e *ender) release(charges []dispatch.Charge, refund bool) error {
 		l.State.Release(l.Spec, ch.Cost, ch.Slot, e.now, refund)
 		l.changed = true
 		if full || refund {
-			if err := loosened(e.tx, ch.Limit, e.now); err != nil {
+			if err := e.loosened(ch.Limit); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// loosened opens the limit's gates, once: of a batch that is given back, each start
+// gives the limit room.
+func (e *ender) loosened(name string) error {
+	if e.looser[name] {
+		return nil
+	}
+	if e.looser == nil {
+		e.looser = map[string]bool{}
+	}
+	e.looser[name] = true
+	return loosened(e.tx, name, e.now)
 }
 
 // observe applies what was learned by the job's call; job 0: by nobody's.
@@ -321,7 +335,7 @@ func (e *ender) observe(job int64, obs []store.Observed) error {
 		o.Reason, o.Job = clean(o.Reason), job
 		l.changed = true
 		if l.State.Observe(l.Spec, o.Observation, o.Random) {
-			if err := loosened(e.tx, o.Limit, e.now); err != nil {
+			if err := e.loosened(o.Limit); err != nil {
 				return err
 			}
 		}
