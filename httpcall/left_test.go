@@ -27,7 +27,8 @@ func (w offline) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Two processes share a limit that is higher than the API's. Where its answers say
-// what is left, hardly a call is refused; where they do not, some are.
+// what is left, hardly a call is refused; where they do not, some are. A sliding window
+// that gives back one call at a time lies between.
 func TestWhatIsLeftPreventsRefusals(t *testing.T) {
 	const jobs = 240
 	for _, tt := range []struct {
@@ -40,7 +41,7 @@ func TestWhatIsLeftPreventsRefusals(t *testing.T) {
 		{"fixed, whole seconds", "10/s", apisim.Config{Algorithm: apisim.Fixed, Limit: 60, Window: 10 * time.Second, Announce: apisim.AnnounceSeconds}, 2, 60 * time.Second},
 		{"fixed, exact", "10/s", apisim.Config{Algorithm: apisim.Fixed, Limit: 60, Window: 10 * time.Second, Announce: apisim.AnnounceExact}, 2, 60 * time.Second},
 		{"fixed, draft", "10/s", apisim.Config{Algorithm: apisim.Fixed, Limit: 60, Window: 10 * time.Second, Announce: apisim.AnnounceDraft}, 2, 60 * time.Second},
-		{"sliding", "10/s", apisim.Config{Algorithm: apisim.Sliding, Limit: 6, Announce: apisim.AnnounceExact}, 4, 70 * time.Second},
+		{"sliding", "10/s", apisim.Config{Algorithm: apisim.Sliding, Limit: 6, Announce: apisim.AnnounceExact}, 12, 70 * time.Second},
 		{"bucket", "10/s", apisim.Config{Algorithm: apisim.Bucket, Limit: 60, Window: 10 * time.Second, Announce: apisim.AnnounceSeconds}, 2, 90 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

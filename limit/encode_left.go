@@ -5,6 +5,7 @@ import "encoding/binary"
 const (
 	leftByCost = 1 << iota
 	leftOurs
+	leftMild
 )
 
 func (l *left) append(b []byte) []byte {
@@ -14,6 +15,9 @@ func (l *left) append(b []byte) []byte {
 	}
 	if l.ours {
 		flags |= leftOurs
+	}
+	if l.mild {
+		flags |= leftMild
 	}
 	b = append(b, flags)
 	for _, x := range l.fields() {
@@ -27,10 +31,10 @@ func (l *left) fields() [4]*int64 { return [...]*int64{&l.slot, &l.reset, &l.who
 
 func (l *left) decode(d *decoder) {
 	flags := d.byte()
-	if flags&^(leftByCost|leftOurs) != 0 {
+	if flags&^(leftByCost|leftOurs|leftMild) != 0 {
 		d.fail("unknown flags")
 	}
-	l.byCost, l.ours = flags&leftByCost != 0, flags&leftOurs != 0
+	l.byCost, l.ours, l.mild = flags&leftByCost != 0, flags&leftOurs != 0, flags&leftMild != 0
 	for _, x := range l.fields() {
 		*x = d.int(maxSum)
 	}

@@ -21,6 +21,7 @@ type left struct {
 	whole  int64   // of how many; 0: not said
 	low    int64   // an ask that leaves less than this is spread over the time until reset
 	byCost bool    // n counts permits; else calls, whatever they cost
+	mild   bool    // the reset is our own guess, not the API's word
 	ours   bool    // we took all that is missing: the spec says the same, and n binds nobody
 }
 
@@ -124,26 +125,23 @@ func (s *State) heed(sp Spec, o Observation, at, slot Instant) (loosened bool) {
 	if slot == 0 {
 		now.slot = at
 	}
-	if o.ResetAt == 0 {
-		if n > 0 {
-			return false
-		}
-		// For all we know it is full again soon: half the pace does no harm even
-		// if it is said for ever.
-		now.reset = clampInstant(s.last + 2*sp.interval())
-		if now.reset > max(at, was.reset) {
-			s.left = now
-		}
-		return false
-	}
 	now.reset = min(clampInstant(o.ResetAt), at+maxAPIPause)
-	if now.reset <= at {
+	if o.ResetAt != 0 && now.reset <= at {
 		s.left = left{}
 		return was.binds(at)
 	}
-	others, in, known := s.others(sp, o, at, now.slot, &now.reset)
-	if now.ours = known && others <= 0; !now.ours {
-		if known && in > 0 && now.n > 0 { // they may go on as they did; half is ours in any case, or one burst would stop us
+	said := now.reset
+	others, in, matched := int64(0), Instant(0), false
+	if o.ResetAt != 0 {
+		others, in, matched = s.others(sp, o, at, now.slot, &now.reset)
+		now.ours = matched && others <= 0
+	}
+	known := was.binds(at) && !was.mild && said <= was.reset+rounded // the end of a window that we know
+	if !now.ours && !known && o.vague(s.guardFor(sp)) {
+		return s.hint(sp, now, was, at, n)
+	}
+	if !now.ours {
+		if matched && in > 0 && now.n > 0 { // they may go on as they did; half is ours in any case, or one burst would stop us
 			now.n -= min(mulDivUp(others, now.reset-at, in)/o.permits(1), now.n-now.n/2)
 		}
 		of := now.whole
@@ -159,6 +157,34 @@ func (s *State) heed(sp Spec, o Observation, at, slot Instant) (loosened bool) {
 	}
 	s.left = now
 	return was.binds(at) && (now.ours || now.n > was.n || now.reset < was.reset)
+}
+
+// vague reports whether the reset is said so coarsely, or is so near, that it tells
+// nothing. What is left of a bucket is often said with the moment at which it is
+// full, rounded up to a second: who waited for that would be much too slow.
+func (o *Observation) vague(guard Instant) bool {
+	return o.ResetAt == 0 || o.ResetAt-o.At <= o.slack()+2*guard
+}
+
+// hint heeds what is said without a useful reset. Some left is nothing to go by.
+// With none left, there is more soon for all we know: half the pace does no harm
+// even if it is said for ever.
+func (s *State) hint(sp Spec, now, was left, at Instant, n int64) (loosened bool) {
+	if n > 0 {
+		if was.binds(at) && n > was.n && now.reset != 0 {
+			s.left = left{}
+			return true
+		}
+		return false
+	}
+	guess := clampInstant(s.last + 2*sp.interval())
+	if now.reset == 0 || now.reset > guess {
+		now.reset = guess
+	}
+	if now.mild = true; now.reset > max(at, was.reset) {
+		s.left = now
+	}
+	return false
 }
 
 // uncounted is how much of what the API says is left may be taken already, by
@@ -267,7 +293,7 @@ func (o Observation) Matters(sp Spec) bool {
 	}
 	d := clampInstant(o.ResetAt) - clampInstant(o.At)
 	left, whole := o.permits(o.Left), o.permits(o.Whole)
-	if d <= 0 || left >= sp.most(d) {
+	if d <= 0 || left >= sp.most(d) || left > 0 && o.vague(sp.defaultGuard()) {
 		return false
 	}
 	const soon = 2 * rounded // calls that are under way are not counted yet

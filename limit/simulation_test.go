@@ -160,6 +160,10 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 					back.retryAt = e.at + Instant((1-level)*perPermit) + 1
 					r.pauses += max(0, back.retryAt-back.at)
 				}
+				if api.says {
+					back.said = api.left(int(api.n)-int(level), e.at, e.at+Instant((api.bucket-level)*perPermit))
+					back.said.Whole = int64(api.bucket)
+				}
 				heap.Push(&events, back)
 				continue
 			}
@@ -291,7 +295,8 @@ func TestWhatIsLeftPreventsRefusals(t *testing.T) {
 	}{
 		{"10/s configured, 6/s true", "10/s", strict{n: 6, w: time.Second}, 600, 0.1, 0.6},
 		{"10/s configured, 6/s true, fixed", "10/s", strict{n: 6, w: time.Second, fixed: true}, 600, 0.1, 0.6},
-		{"10/s configured, 6/s true, fixed, whole seconds", "10/s", strict{n: 6, w: time.Second, fixed: true, unit: second}, 600, 0.1, 0.5},
+		// Of a window as short as its reset is coarse nothing can be learned.
+		{"10/s configured, 6/s true, fixed, whole seconds", "10/s", strict{n: 6, w: time.Second, fixed: true, unit: second}, 600, 1, 0.9},
 		{"100/m configured, 60/m true, fixed", "100/m", strict{n: 60, w: time.Minute, fixed: true, unit: second}, 600, 0.1, 0.8},
 		{"10/s configured, 1000/h, too", "10/s", strict{n: 1000, w: time.Hour, fixed: true, unit: second}, 4000, 0.1, 0.8},
 		{"200/m, another program takes 80", "200/m", strict{n: 200, w: time.Minute, fixed: true, unit: second, others: minute / 80}, 2000, 0.4, 0.55},
@@ -317,6 +322,20 @@ func TestWhatIsLeftPreventsRefusals(t *testing.T) {
 	}
 }
 
+// An API that always says "none left, come in a second" and lets each call through is
+// slowed down a little, not stopped.
+func TestABucketOfOneIsNotStopped(t *testing.T) {
+	api := strict{n: 10, w: time.Second, bucket: 1, unit: second, travel: exponential}
+	without := simulate(t, "10/s", api, 3000, 1)
+	api.says = true
+	with := simulate(t, "10/s", api, 3000, 1)
+	slower := float64(with.elapsed)/float64(without.elapsed) - 1
+	t.Logf("%.0f %% slower; %d and %d refused", 100*slower, with.refused, without.refused)
+	if slower > 0.5 || with.refused > 0 {
+		t.Errorf("%.2f slower, %d refused", slower, with.refused)
+	}
+}
+
 // Where the limit is right and nobody else's, what the API says changes nothing.
 func TestWhatIsLeftCostsNothingWhereTheSpecIsRight(t *testing.T) {
 	for _, tt := range []struct {
@@ -330,9 +349,15 @@ func TestWhatIsLeftCostsNothingWhereTheSpecIsRight(t *testing.T) {
 		{"50/s", strict{n: 50, w: time.Second}},
 		{"5/s", strict{n: 5, w: time.Second}},
 		{"100/m", strict{n: 100, w: time.Minute, fixed: true, unit: second}},
+		{"50/s", strict{n: 50, w: time.Second, bucket: 50, unit: second}},
+		{"50/s", strict{n: 50, w: time.Second, bucket: 5, unit: second}},
+		{"50/s", strict{n: 50, w: time.Second, bucket: 5}},
+		{"50/s", strict{n: 50, w: time.Second, bucket: 5, unit: second, travel: distant}},
 	} {
 		t.Run(tt.spec, func(t *testing.T) {
-			tt.api.travel = exponential
+			if tt.api.travel == nil {
+				tt.api.travel = exponential
+			}
 			without := simulate(t, tt.spec, tt.api, 3000, 1)
 			tt.api.says = true
 			with := simulate(t, tt.spec, tt.api, 3000, 1)
