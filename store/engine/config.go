@@ -9,9 +9,9 @@ import (
 	"github.com/penstockhq/penstock/store"
 )
 
-// patternOf returns the pattern that configures a keyed limit: "shopify/*" for
+// PatternOf returns the pattern that configures a keyed limit: "shopify/*" for
 // "shopify/shop-17", "" for a name without a key.
-func patternOf(name string) string {
+func PatternOf(name string) string {
 	if base, _, ok := strings.Cut(name, "/"); ok {
 		return base + "/*"
 	}
@@ -24,7 +24,7 @@ func configOf(tx Tx, name string) (LimitRow, bool, error) {
 	if err != nil || ok {
 		return row, ok, err
 	}
-	if p := patternOf(name); p != "" && p != name {
+	if p := PatternOf(name); p != "" && p != name {
 		return tx.LimitRow(p)
 	}
 	return LimitRow{}, false, nil

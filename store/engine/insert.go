@@ -87,7 +87,7 @@ func aheadOf(jobs []store.NewJob) (a Ahead) {
 		if n.Ref != "" && (a.Run == "" || a.Run == n.Run) {
 			a.Run, a.Refs = n.Run, append(a.Refs, n.Ref)
 		}
-		if last != nil && sameKey(last, &n.LaneKey) { // the jobs of a batch mostly are alike
+		if last != nil && SameKey(last, &n.LaneKey) { // the jobs of a batch mostly are alike
 			continue
 		}
 		last = &n.LaneKey
@@ -128,7 +128,7 @@ func (in *inserter) lanesAhead(jobs []store.NewJob) error {
 				continue
 			}
 		}
-		if len(a.NewLanes) > 0 && sameKey(&a.NewLanes[len(a.NewLanes)-1], &n.LaneKey) {
+		if len(a.NewLanes) > 0 && SameKey(&a.NewLanes[len(a.NewLanes)-1], &n.LaneKey) {
 			continue
 		}
 		if err := in.checkLimits(n); err != nil {
@@ -288,7 +288,7 @@ func (in *inserter) succeed(before, j *Job) error {
 const awaitsEnd = Held
 
 func (in *inserter) lane(n *store.NewJob) (*laneUse, error) {
-	if in.last != nil && sameKey(in.lastKey, &n.LaneKey) {
+	if in.last != nil && SameKey(in.lastKey, &n.LaneKey) {
 		return in.last, nil
 	}
 	key := KeyText(&n.LaneKey)
@@ -338,7 +338,8 @@ func (in *inserter) newLane(n *store.NewJob) (*laneUse, error) {
 	return &laneUse{lane: lane, at: Empty}, nil
 }
 
-func sameKey(a, b *store.LaneKey) bool {
+// SameKey reports whether jobs of both keys go to one lane.
+func SameKey(a, b *store.LaneKey) bool {
 	return a.Queue == b.Queue && a.Kind == b.Kind && a.Priority == b.Priority && a.Run == b.Run && a.Load == b.Load &&
 		a.Suspect == b.Suspect && a.Group == b.Group && slices.Equal(a.Draws, b.Draws)
 }
@@ -389,6 +390,13 @@ func KeyText(k *store.LaneKey) string {
 		b = strconv.AppendInt(b, d.Cost, 10)
 	}
 	return string(b)
+}
+
+// Plain reports whether a job is sound and has nothing to do with others: once the
+// limits of its lane were checked, it can be written without asking anything, as
+// long as their rows stay as they were.
+func Plain(n *store.NewJob) bool {
+	return n.Unique == "" && !n.Replace && n.Run == "" && n.Ref == "" && n.Load == "" && checkJob(n) == nil
 }
 
 func checkJob(n *store.NewJob) error {

@@ -19,8 +19,14 @@ func TestConformance(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	storetest.Run(t, storetest.Factory{Open: func(t testing.TB, o storetest.Options) storetest.Handle {
 		in := inSchema(t, dsn)
-		return storetest.Handle{Store: &group{Store: o.NewEngine(open(t, in, Options{Now: o.Now}))}, Another: func(t testing.TB) store.Store {
-			s := &group{Store: engine.New(open(t, in, Options{Now: o.Now}))}
+		d := open(t, in, Options{Now: o.Now})
+		st := &group{Store: o.NewEngine(d)}
+		if o.Wrap == nil { // which sees what goes the engine's way
+			st.db = d
+		}
+		return storetest.Handle{Store: st, Another: func(t testing.TB) store.Store {
+			d := open(t, in, Options{Now: o.Now})
+			s := &group{Store: engine.New(d), db: d}
 			t.Cleanup(func() { _ = s.Close() })
 			return s
 		}}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -14,30 +15,35 @@ import (
 // transaction: a commit costs far more than a row.
 type group struct {
 	store.Store
+	db *db // which writes plain jobs the short way; nil: all go the engine's
 
 	mu      sync.Mutex
 	waiting []*insert
 	leaders int
+	begun   time.Time // the latest transaction
 }
 
 // insert is one call of Insert.
 type insert struct {
-	jobs []store.NewJob
-	out  []store.Inserted
-	err  error
-	done chan struct{}
+	jobs  []store.NewJob
+	short bool // all of them can go the short way, as it seems
+	out   []store.Inserted
+	err   error
+	done  chan struct{}
 }
 
 const (
-	groupLeaders = 2           // transactions at once: while one commits, the next one fills
-	groupJobs    = 1000        // in one transaction, unless one call has more
-	groupGrace   = time.Second // that a call waits for its commit after its caller gave up
+	groupLeaders = 2                     // transactions at once: while one commits, the next one fills
+	groupWaiting = 8                     // calls that are worth a second one; fewer go together with those that come
+	groupLong    = 10 * time.Millisecond // after which a second one begins whatever waits: the first one may take long
+	groupJobs    = 1000                  // in one transaction, unless one call has more
+	groupGrace   = time.Second           // that a call waits for its commit after its caller gave up
 )
 
 // Insert writes all jobs of the call or none.
 func (g *group) Insert(ctx context.Context, jobs []store.NewJob) ([]store.Inserted, error) {
 	if len(jobs) >= groupJobs {
-		return g.Store.Insert(ctx, jobs)
+		return g.insert(ctx, jobs)
 	}
 	for i := range jobs {
 		if jobs[i].Replace || jobs[i].Unique != "" || jobs[i].Ref != "" {
@@ -45,12 +51,12 @@ func (g *group) Insert(ctx context.Context, jobs []store.NewJob) ([]store.Insert
 			return g.Store.Insert(ctx, jobs)
 		}
 	}
-	c := &insert{jobs: jobs, done: make(chan struct{})}
+	c := &insert{jobs: jobs, short: g.db != nil && g.db.knows(jobs), done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
-	lead := g.leaders < groupLeaders
+	lead := g.needsLeader()
 	if lead {
-		g.leaders++
+		g.leaders, g.begun = g.leaders+1, time.Now()
 	}
 	g.mu.Unlock()
 	if lead {
@@ -74,6 +80,17 @@ func (g *group) Insert(ctx context.Context, jobs []store.NewJob) ([]store.Insert
 	}
 }
 
+// needsLeader reports whether a transaction more is to begin for what waits.
+func (g *group) needsLeader() bool {
+	switch g.leaders {
+	case 0:
+		return true
+	case groupLeaders:
+		return false
+	}
+	return len(g.waiting) >= groupWaiting || time.Since(g.begun) > groupLong
+}
+
 // withdraw takes a call back that no leader has taken yet.
 func (g *group) withdraw(c *insert) bool {
 	g.mu.Lock()
@@ -83,45 +100,55 @@ func (g *group) withdraw(c *insert) bool {
 	return len(g.waiting) < n
 }
 
+// take takes off those that wait the first one, and those that can go its way with it.
+func (g *group) take() (calls []*insert) {
+	jobs := 0
+	g.waiting = slices.DeleteFunc(g.waiting, func(c *insert) bool {
+		if len(calls) > 0 && (c.short != calls[0].short || jobs+len(c.jobs) > groupJobs) {
+			return false
+		}
+		calls, jobs = append(calls, c), jobs+len(c.jobs)
+		return true
+	})
+	return calls
+}
+
 // lead writes what waits until nothing does.
 func (g *group) lead(ctx context.Context) {
 	for {
 		g.mu.Lock()
-		n, jobs := 0, 0
-		for n < len(g.waiting) && (n == 0 || jobs+len(g.waiting[n].jobs) <= groupJobs) {
-			jobs += len(g.waiting[n].jobs)
-			n++
-		}
-		calls := slices.Clone(g.waiting[:n])
-		g.waiting = g.waiting[n:]
-		if n == 0 {
+		calls := g.take()
+		if len(calls) == 0 {
 			g.leaders--
 			g.mu.Unlock()
 			return
 		}
+		g.begun = time.Now()
 		g.mu.Unlock()
 		g.write(ctx, calls)
 		for _, c := range calls {
 			close(c.done)
 		}
+		// Who enqueues in a loop comes again at once: then all of them go together.
+		runtime.Gosched()
 	}
 }
 
 func (g *group) write(ctx context.Context, calls []*insert) {
 	if len(calls) == 1 {
-		calls[0].out, calls[0].err = g.Store.Insert(ctx, calls[0].jobs)
+		calls[0].out, calls[0].err = g.insert(ctx, calls[0].jobs)
 		return
 	}
 	var all []store.NewJob
 	for _, c := range calls {
 		all = append(all, c.jobs...)
 	}
-	out, err := g.Store.Insert(ctx, all)
+	out, err := g.insert(ctx, all)
 	var refused *store.InsertError
 	if errors.As(err, &refused) {
 		// One call is at fault, and the others must not suffer for it.
 		for _, c := range calls {
-			c.out, c.err = g.Store.Insert(ctx, c.jobs)
+			c.out, c.err = g.insert(ctx, c.jobs)
 		}
 		return
 	}
@@ -130,4 +157,14 @@ func (g *group) write(ctx context.Context, calls []*insert) {
 			c.out, out = out[:len(c.jobs):len(c.jobs)], out[len(c.jobs):]
 		}
 	}
+}
+
+// insert goes the short way where it can.
+func (g *group) insert(ctx context.Context, jobs []store.NewJob) ([]store.Inserted, error) {
+	if g.db != nil {
+		if out, done, err := g.db.insertPlain(ctx, jobs); done {
+			return out, err
+		}
+	}
+	return g.Store.Insert(ctx, jobs)
 }

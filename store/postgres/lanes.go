@@ -6,17 +6,27 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstockhq/penstock/dispatch"
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
 )
 
-// laneBook knows the ids of lanes that this process put jobs into lately. One
+// laneBook knows the lanes that this process put jobs into lately. One
 // that was removed meanwhile does no harm: the job's wake restores it.
 type laneBook struct {
 	d     *db
 	mu    sync.Mutex
-	ids   map[string]int64 // by key
+	lanes map[string]knownLane // by key
 	since time.Time
+}
+
+// knownLane is a lane of the book.
+type knownLane struct {
+	id int64
+	// The rows that configure the limits of its draws, against which the engine has
+	// checked them; without Declared: that there is no such row. None, though there
+	// are draws: not known.
+	rows []engine.LimitRow
 }
 
 // Of what is older than this, or more than that, nothing is remembered.
@@ -29,25 +39,65 @@ const (
 func (b *laneBook) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	clear(b.ids)
+	clear(b.lanes)
+}
+
+// age forgets what is old; b.mu is held.
+func (b *laneBook) age() {
+	if time.Since(b.since) > lanesFor || len(b.lanes) > lanesMost {
+		b.lanes, b.since = map[string]knownLane{}, time.Now()
+	}
+}
+
+// known returns a lane that is in the book with all that must be known to put a
+// plain job there.
+func (b *laneBook) known(key *store.LaneKey) (knownLane, bool) {
+	name := engine.KeyText(key)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.age()
+	l := b.lanes[name]
+	return l, l.id != 0 && len(l.rows) >= len(key.Draws)
+}
+
+// rowsOf returns the rows that configure the limits of draws, as a transaction has
+// read them, nil if it did not.
+func rowsOf(draws []dispatch.Draw, read map[string]maybe[engine.LimitRow]) (rows []engine.LimitRow) {
+	for _, d := range draws {
+		own, ok := read[d.Limit]
+		if !ok {
+			return nil
+		}
+		if own.found {
+			rows = append(rows, own.row)
+			continue
+		}
+		pattern := read[engine.PatternOf(d.Limit)]
+		if !pattern.found {
+			return nil
+		}
+		rows = append(rows, engine.LimitRow{Name: d.Limit}, pattern.row)
+	}
+	return rows
 }
 
 // find returns the ids of lanes by the text of their keys. Those that the book does
-// not know are looked up, and made if they are not there.
-func (b *laneBook) find(ctx context.Context, keys []store.LaneKey) (map[string]int64, error) {
+// not know are looked up, and made if they are not there. The engine has checked the
+// draws of all of them, against the limits' rows that were read.
+func (b *laneBook) find(ctx context.Context, keys []store.LaneKey, read map[string]maybe[engine.LimitRow]) (map[string]int64, error) {
 	ids := make(map[string]int64, len(keys))
 	var missing []store.LaneKey
 	b.mu.Lock()
-	if time.Since(b.since) > lanesFor || len(b.ids) > lanesMost {
-		b.ids, b.since = map[string]int64{}, time.Now()
-	}
+	b.age()
 	for _, key := range keys {
 		name := engine.KeyText(&key)
 		if _, ok := ids[name]; ok {
 			continue
 		}
-		if ids[name] = b.ids[name]; ids[name] == 0 {
+		if ids[name] = b.lanes[name].id; ids[name] == 0 {
 			missing = append(missing, key)
+		} else {
+			b.lanes[name] = knownLane{ids[name], rowsOf(key.Draws, read)}
 		}
 	}
 	b.mu.Unlock()
@@ -74,7 +124,7 @@ func (b *laneBook) find(ctx context.Context, keys []store.LaneKey) (map[string]i
 		name := engine.KeyText(&key)
 		ids[name] = lanes[i].ID
 		if key.Load == "" { // a staged one becomes another one's when its load is released
-			b.ids[name] = lanes[i].ID
+			b.lanes[name] = knownLane{lanes[i].ID, rowsOf(key.Draws, read)}
 		}
 	}
 	return ids, nil

@@ -62,7 +62,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Store: &group{Store: engine.New(d)}, db: d}, nil
+	return &Store{Store: &group{Store: engine.New(d), db: d}, db: d}, nil
 }
 
 // openDB is Open, one floor down.

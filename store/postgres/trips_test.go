@@ -95,7 +95,13 @@ func TestRoundTripsAreBounded(t *testing.T) {
 		}
 		bound("insert, keyed", 2, insert(again))
 		bound("insert, plain", 8, insert(plain))
-		bound("insert, plain, lane known", 2, insert(plain))
+		bound("insert, plain, lane known", 1, insert(plain))
+		limited := make([]store.NewJob, size)
+		for i := range limited {
+			limited[i] = newJob("api", fmt.Sprint("key/", i))
+		}
+		bound("insert, with limits", 8, insert(limited))
+		bound("insert, with limits, lanes known", 1, insert(limited))
 		for range 6 {
 			var res store.ClaimResult
 			bound("claim", 5, func() (err error) {

@@ -104,7 +104,7 @@ func (t *tx) FindLane(key store.LaneKey) (engine.Lane, error) {
 
 // findNewLanes learns the ids of lanes that new jobs go to.
 func (t *tx) findNewLanes(keys []store.LaneKey) error {
-	ids, err := t.lanesOf.find(t.ctx, keys)
+	ids, err := t.lanesOf.find(t.ctx, keys, t.kept.specs)
 	for name, id := range ids {
 		put(&t.newLanes, name, id)
 	}
