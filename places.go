@@ -23,6 +23,7 @@ const (
 	aheadLeast    = 64
 	aheadPatience = 500 * time.Millisecond // a job fetched ahead is given back after so long
 	overMost      = 1000                   // starts under limits beyond the places, as long as none comes late
+	overSteps     = 8                      // starts in time for one more of them, once one was late
 )
 
 // suspectOne is how many suspects a process runs at a time: if it dies, it must
@@ -39,6 +40,10 @@ type places struct {
 	waiting  []*start // claimed under limits beyond the places, first to get one
 	ahead    []*start // fetched ahead without limits
 	over     int      // how many starts under limits to claim beyond the places
+	claim    int64    // the token of the claim that met was told of last
+	inTime   int      // how many of its starts were in time
+	late     bool     // and whether one was late
+	wasLate  bool     // one of any claim
 
 	mean    time.Duration // of recent handlers
 	samples int
@@ -112,11 +117,24 @@ func (p *places) takeWaiting(aheadOnly bool) []*start {
 	return out
 }
 
-// kept and missed tell of starts under limits that began in time for their slot,
-// or came too late for it: then fewer are claimed beyond the places.
-func (p *places) kept() { p.over = min(p.over+1, overMost) }
-
-func (p *places) missed() { p.over /= 2 }
+// met is told of each start under limits of a claim whether it began in time for its
+// slot. How many do is how many to claim next time, and a few more as long as none comes
+// late; of the starts that came late, the first one tells all.
+func (p *places) met(claim int64, inTime bool) {
+	if p.claim != claim {
+		p.claim, p.inTime, p.late = claim, 0, false
+	}
+	switch {
+	case inTime:
+		p.inTime++
+		if !p.wasLate || p.inTime%overSteps == 0 {
+			p.over = min(p.over+1, overMost)
+		}
+	case !p.late:
+		p.late, p.wasLate = true, true
+		p.over = max(min(p.over, p.inTime*3/4-p.all), 0)
+	}
+}
 
 func (p *places) measure(took time.Duration) {
 	if p.samples < shortSamples {

@@ -94,22 +94,13 @@ func (w *worker) awaitSlot(s *start) error {
 		return nil
 	}
 	late := -w.c.clock.until(s.job.Slot)
-	w.slotMet(late <= limit.Delta)
+	w.mu.Lock()
+	w.places.met(s.job.Token, late <= limit.Delta)
+	w.mu.Unlock()
 	if late > limit.Delta {
 		return errNotBegun
 	}
 	return nil
-}
-
-// slotMet notes whether a start was in time for its slot.
-func (w *worker) slotMet(inTime bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if inTime {
-		w.places.kept()
-	} else {
-		w.places.missed()
-	}
 }
 
 // call runs the handler. A panic is an error like any other.
