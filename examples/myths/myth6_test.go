@@ -68,7 +68,7 @@ func myth6(t *testing.T, setAt time.Duration, says apisim.Announce) (calls []api
 				t.Error(err)
 			}
 		})
-		drain(t, c, penstock.WorkOptions{})
+		drain(t, c, penstock.WorkOptions{Concurrency: 1}) // a call takes less time than the next one is away
 		calls = api.Log()
 		for _, job := range allJobs(t, c) {
 			if job.State != penstock.Done || job.Attempts != 0 {
