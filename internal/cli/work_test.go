@@ -88,19 +88,10 @@ func TestWorkEndsGracefully(t *testing.T) {
 		t.Errorf("the first is %v, the second %v", state(t, c, first), state(t, c, second))
 	}
 	a.holdAll()
-	log := filepath.Join(dir, "work.log")
-	f, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	w = beginTo(t, dir, f, "work")
+	w, log := beginLogged(t, dir, "work")
 	a.await(t, 2)
 	w.kill(syscall.SIGINT)
-	await(t, "it says that it is ending", func() bool {
-		text, err := os.ReadFile(log)
-		return err == nil && strings.Contains(string(text), "a second signal stops at once")
-	})
+	log.awaits("a second signal stops at once")
 	w.kill(syscall.SIGINT)
 	w.wait()
 	w.exits(130)
@@ -188,6 +179,31 @@ func TestMetricsOfWorkAndRun(t *testing.T) {
 func beginTo(t *testing.T, dir string, log *os.File, args ...string) *command {
 	t.Helper()
 	return begin(t, dir, func(c *exec.Cmd) { c.Stderr = log }, args...)
+}
+
+// logged is what a command says on stderr while it runs.
+type logged struct {
+	t    *testing.T
+	path string
+}
+
+// beginLogged starts a command whose stderr can be read while it runs.
+func beginLogged(t *testing.T, dir string, args ...string) (*command, logged) {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return beginTo(t, dir, f, args...), logged{t, f.Name()}
+}
+
+func (l logged) awaits(text string) {
+	l.t.Helper()
+	await(l.t, "it says "+text, func() bool {
+		said, err := os.ReadFile(l.path)
+		return err == nil && strings.Contains(string(said), text)
+	})
 }
 
 // TestEnqueue: what the options say arrives at the API, and is in the job.

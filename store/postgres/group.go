@@ -42,6 +42,9 @@ const (
 
 // Insert writes all jobs of the call or none.
 func (g *group) Insert(ctx context.Context, jobs []store.NewJob) ([]store.Inserted, error) {
+	if err := ctx.Err(); err != nil { // no leader asks for one caller
+		return nil, err
+	}
 	if len(jobs) >= groupJobs {
 		return g.insert(ctx, jobs)
 	}
