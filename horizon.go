@@ -6,7 +6,7 @@ const (
 	horizonLeast = 50 * time.Millisecond  // for a commit to be over when the slot comes
 	horizonMost  = 200 * time.Millisecond // for a pause to reach nearly everything that has not begun
 	horizonFew   = 6                      // slots: a claim that brings fewer costs more than need be
-	horizonMany  = 4 * horizonFew
+	horizonMany  = 2 * horizonFew
 )
 
 // horizon is how far ahead of now a slot may lie that is granted. Under a limit that

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/penstockhq/penstock/dispatch"
 	"github.com/penstockhq/penstock/store"
@@ -99,7 +100,7 @@ func (c *claim) run() error {
 			return err
 		}
 	}
-	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: wakesPerClaim, Sleepers: wakesPerClaim, Bands: c.bandAsk()}); err != nil {
+	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: wakesPerClaim, Sleepers: wakesPerClaim, Bands: c.bandAsk(), Firsts: true}); err != nil {
 		return err
 	}
 	if _, ok, err := c.tx.Worker(c.r.Worker); err != nil {
@@ -182,9 +183,14 @@ func (c *claim) begin() (err error) {
 	return err
 }
 
-// openAt is until when gates count as open: halfway into the horizon, so that slots
-// close to one another are claimed together, and there is time left to commit.
-func (c *claim) openAt() int64 { return c.now + (c.r.Lead + c.r.Horizon/2).Microseconds() }
+// openAt is until when gates count as open.
+func (c *claim) openAt() int64 { return c.now + c.ahead().Microseconds() }
+
+// ahead is how long before a gate opens the worker comes: half a horizon, so that
+// slots close to one another are claimed together, and there is time left to commit.
+// Whoever needs more time comes earlier, but not who needs just some: it would always
+// be there before the others.
+func (c *claim) ahead() time.Duration { return max(c.r.Horizon/2, c.r.Lead+c.r.Horizon/4) }
 
 // servable returns the bands this worker may serve, in serving order.
 func (c *claim) servable() ([]Band, error) {
@@ -423,7 +429,7 @@ func (c *claim) nextAt() error {
 // nextOf is when to claim next, by the first lane that wakes and the first gate that opens.
 func (c *claim) nextOf(sleeper, gate int64) int64 {
 	if gate < Held {
-		gate = max(c.now, gate-(c.r.Lead+c.r.Horizon/2-c.r.Stagger).Microseconds())
+		gate = max(c.now, gate-(c.ahead()-c.r.Stagger).Microseconds())
 	}
 	if next := min(sleeper, gate); next < Held {
 		return next

@@ -12,7 +12,7 @@ func (t *tx) Ahead(a engine.Ahead) error {
 			return err
 		}
 	}
-	if p := a.Picture; p != nil && len(p.Bands) > 0 {
+	if p := a.Picture; p != nil && len(p.Bands) > 0 && !t.noneOpen(p) {
 		if err := t.seePicture(p); err != nil {
 			return err
 		}

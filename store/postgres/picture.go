@@ -49,6 +49,15 @@ func (t *tx) seePicture(p *engine.PictureAsk) error {
 	return nil
 }
 
+// noneOpen reports whether it is known that no gate is open, and then notes it.
+func (t *tx) noneOpen(p *engine.PictureAsk) bool {
+	firsts, ok := t.firstsOf(p.Bands)
+	if ok = ok && firsts.gate > p.At; ok {
+		t.keepGates(p, nil)
+	}
+	return ok
+}
+
 // keepGates notes which open gates there are in each band.
 func (t *tx) keepGates(p *engine.PictureAsk, gates []engine.Gate) {
 	t.kept.open = make(map[int64]part[engine.Gate], len(p.Bands))

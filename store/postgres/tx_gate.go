@@ -194,6 +194,10 @@ func (t *tx) NextGate(bands []int64, at int64) (next int64, err error) {
 
 // NextLater reads in the trip of the commit, before it.
 func (t *tx) NextLater(bands []int64, at int64, then func(sleeper, gate int64)) error {
+	if firsts, ok := t.firstsOf(bands); ok && firsts.gate > at {
+		then(firsts.sleeper, firsts.gate)
+		return nil
+	}
 	var sleeper, gate int64
 	t.last = append(t.last, earliest(&sleeper, sqlNextSleeperOf, bands), earliest(&gate, sqlNextGate, bands, at))
 	t.then = append(t.then, func() error { then(sleeper, gate); return nil })
