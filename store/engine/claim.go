@@ -12,7 +12,8 @@ import (
 
 // The bounds of one claim. What lies beyond them is looked at by the next one.
 const (
-	wakesPerClaim = 128 // sleeping lanes whose time has come, and announcements
+	wakesPerClaim = 128 // sleeping lanes whose time has come, and announcements; fewer for few places
+	wakesSpare    = 24  // but so many beyond the places
 	lanesPerClaim = 64  // lanes looked at, and so gates, however many places are free
 	lanesSpare    = 8   // lanes looked at beyond those that could fill the places
 )
@@ -100,7 +101,7 @@ func (c *claim) run() error {
 			return err
 		}
 	}
-	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: wakesPerClaim, Sleepers: wakesPerClaim, Bands: c.bandAsk(), Firsts: true}); err != nil {
+	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: c.wakes(), Sleepers: c.wakes(), Bands: c.bandAsk(), Firsts: true}); err != nil {
 		return err
 	}
 	if _, ok, err := c.tx.Worker(c.r.Worker); err != nil {
@@ -111,11 +112,11 @@ func (c *claim) run() error {
 	if err := c.begin(); err != nil {
 		return err
 	}
-	sleeping, err := wakeSleepers(c.tx, c.now, wakesPerClaim)
+	sleeping, err := wakeSleepers(c.tx, c.now, c.wakes())
 	if err != nil {
 		return err
 	}
-	woken, more, err := takeWakes(c.tx, c.now)
+	woken, more, err := takeWakes(c.tx, c.now, c.wakes())
 	if err != nil {
 		return err
 	}
@@ -182,6 +183,10 @@ func (c *claim) begin() (err error) {
 	c.bands, err = c.servable()
 	return err
 }
+
+// wakes is how many lanes wake in this claim: a worker with one place should not have
+// to wait for what many lanes cost.
+func (c *claim) wakes() int { return min(c.r.Places+c.r.Prefetch+wakesSpare, wakesPerClaim) }
 
 // openAt is until when gates count as open.
 func (c *claim) openAt() int64 { return c.now + c.ahead().Microseconds() }

@@ -21,7 +21,7 @@ func (s *Store) Sweep(ctx context.Context) (finds int, err error) {
 		if err != nil {
 			return err
 		}
-		if _, _, err := takeWakes(tx, now); err != nil {
+		if _, err := wakeAll(tx, now); err != nil {
 			return err
 		}
 		lanes, err := tx.LanePage(s.sweepLane, sweepPage)

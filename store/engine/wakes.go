@@ -83,8 +83,8 @@ func arrive(tx Tx, l *Lane, at, now int64) error {
 // takeWakes brings lanes up to date with what was announced, a bounded number of
 // announcements, and returns those lanes that are servable sooner than before, and
 // whether more may be left.
-func takeWakes(tx Tx, now int64) (lanes []Lane, more bool, err error) {
-	wakes, more, err := tx.TakeWakes(wakesPerClaim)
+func takeWakes(tx Tx, now int64, n int) (lanes []Lane, more bool, err error) {
+	wakes, more, err := tx.TakeWakes(n)
 	if err != nil || len(wakes) == 0 {
 		return nil, false, err
 	}
@@ -104,6 +104,15 @@ func takeWakes(tx Tx, now int64) (lanes []Lane, more bool, err error) {
 		return nil, more, err
 	}
 	return lanes, more, releaseEnded(tx, ended, now)
+}
+
+// wakeAll takes announcements for those who start nothing themselves, and tells those who do.
+func wakeAll(tx Tx, now int64) (more bool, err error) {
+	woken, more, err := takeWakes(tx, now, wakesPerClaim)
+	if err == nil && len(woken) > 0 {
+		err = tx.Notify()
+	}
+	return more, err
 }
 
 // releaseEnded gives back the calls in flight of starts that ended.
@@ -165,11 +174,7 @@ func (s *Store) catchUp(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			woken, left, err := takeWakes(tx, now)
-			more = left
-			if err == nil && len(woken) > 0 {
-				err = tx.Notify()
-			}
+			more, err = wakeAll(tx, now)
 			return err
 		})
 	}

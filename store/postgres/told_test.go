@@ -48,3 +48,17 @@ func TestClaimsTellOfWhatTheyLeave(t *testing.T) {
 		}
 	}
 }
+
+// TestSweepsTellOfWhatTheyWake: what a caller's transaction enqueued is announced and
+// not told of. If a sweep comes first, it takes the announcement.
+func TestSweepsTellOfWhatTheyWake(t *testing.T) {
+	r := newRig(t)
+	r.insert(newJob())
+	r.st.db.Told()
+	if _, err := r.st.Sweep(r.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if !r.st.db.Told() {
+		t.Error("the sweep took the announcement of a job and told nobody")
+	}
+}
