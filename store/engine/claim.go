@@ -14,7 +14,7 @@ import (
 const (
 	wakesPerClaim = 128 // sleeping lanes whose time has come, and announcements; fewer for few places
 	wakesSpare    = 24  // but so many beyond the places
-	lanesPerClaim = 64  // lanes looked at, and so gates, however many places are free
+	lanesPerClaim = 48  // lanes looked at, and so gates, however many places are free
 	lanesSpare    = 8   // lanes looked at beyond those that could fill the places
 )
 
