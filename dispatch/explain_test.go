@@ -58,10 +58,10 @@ func TestExplainTellsWhatTheAPISaid(t *testing.T) {
 	sp := q.Limits["api"].Spec
 	st.Take(sp, limit.Ask{Cost: 1}, t0)
 	reset := t0 + 3_600_000_000
-	st.Observe(sp, limit.Observation{At: t0 + 500_000, Slot: t0, LeftKnown: true, Left: 3, Whole: 100, ResetAt: reset}, 0)
+	st.Observe(sp, limit.Observation{At: t0 + 500_000, Slot: t0, LeftKnown: true, Whole: 100, ResetAt: reset}, 0)
 	q.Now, q.At = t0+500_000, t0+500_000
 	got := Explain(q)
-	want := "limit api (10/s): the API said that 3 are left until " + time.UnixMicro(reset).UTC().Format("15:04:05 UTC")
+	want := "limit api (10/s): the API said that 0 are left until " + time.UnixMicro(reset).UTC().Format("15:04:05 UTC")
 	if len(got) != 1 || got[0].Why != limit.Announced || got[0].Text != want {
 		t.Fatalf("%+v, want %q", got, want)
 	}

@@ -30,7 +30,7 @@ func (w offline) RoundTrip(r *http.Request) (*http.Response, error) {
 // what is left, hardly a call is refused; where they do not, some are. A sliding window
 // that gives back one call at a time lies between.
 func TestWhatIsLeftPreventsRefusals(t *testing.T) {
-	const jobs = 240
+	jobs := 240
 	for _, tt := range []struct {
 		name   string
 		spec   string
@@ -42,13 +42,14 @@ func TestWhatIsLeftPreventsRefusals(t *testing.T) {
 		{"fixed, exact", "10/s", apisim.Config{Algorithm: apisim.Fixed, Limit: 60, Window: 10 * time.Second, Announce: apisim.AnnounceExact}, 2, 60 * time.Second},
 		{"fixed, draft", "10/s", apisim.Config{Algorithm: apisim.Fixed, Limit: 60, Window: 10 * time.Second, Announce: apisim.AnnounceDraft}, 2, 60 * time.Second},
 		{"sliding", "10/s", apisim.Config{Algorithm: apisim.Sliding, Limit: 6, Announce: apisim.AnnounceExact}, 12, 70 * time.Second},
+		{"sliding, ten seconds", "100/s", apisim.Config{Algorithm: apisim.Sliding, Limit: 200, Window: 10 * time.Second, Announce: apisim.AnnounceExact}, 12, 70 * time.Second},
 		{"bucket", "10/s", apisim.Config{Algorithm: apisim.Bucket, Limit: 60, Window: 10 * time.Second, Announce: apisim.AnnounceSeconds}, 2, 90 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.api.Latency, tt.api.RetryAfter = 300*time.Millisecond, apisim.RetryAfterExact
-			told, took := callAll(t, tt.spec, tt.api, jobs)
+			told, took := callAll(t, tt.spec, tt.api, max(jobs, 9*tt.api.Limit/2))
 			tt.api.Announce = apisim.AnnounceNone
-			untold, untoldTook := callAll(t, tt.spec, tt.api, jobs)
+			untold, untoldTook := callAll(t, tt.spec, tt.api, max(jobs, 9*tt.api.Limit/2))
 			t.Logf("%d calls refused in %v, %d in %v where nothing is said", told, took, untold, untoldTook)
 			if told > tt.most || untold <= tt.most {
 				t.Errorf("%d calls refused, at most %d wanted; %d where nothing is said", told, tt.most, untold)

@@ -65,15 +65,14 @@ type view struct {
 	paced   bool
 	credit  credit
 	charges []charge
-	extra   charge  // cost 0: none
-	left    *left   // nil: nothing is known to be left
-	last    Instant // the newest slot, if left is not nil
+	extra   charge // cost 0: none
+	left    *left  // nil: nothing is known to be left
 }
 
 func (s *State) view(sp Spec) view {
 	v := view{sp: sp, guard: s.guardFor(sp), credit: s.creditView(), charges: s.log.charges}
 	if s.left.reset != 0 {
-		v.left, v.last = &s.left, s.last
+		v.left = &s.left
 	}
 	v.pace, v.paced = sp.pacer(v.guard)
 	return v
@@ -88,7 +87,7 @@ func (v view) with(cost int64, t Instant) view {
 	if v.left != nil {
 		l := *v.left
 		l.take(cost, t)
-		v.left, v.last = &l, t
+		v.left = &l
 	}
 	return v
 }
@@ -117,7 +116,7 @@ func (v *view) earliest(cost int64, from Instant) (Instant, Why) {
 		}
 	}
 	if v.left != nil {
-		if e := v.left.earliest(cost, v.last, t); e > t {
+		if e := v.left.earliest(cost, t); e > t {
 			t, why = e, Announced
 		}
 	}

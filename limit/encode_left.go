@@ -27,7 +27,7 @@ func (l *left) append(b []byte) []byte {
 }
 
 // fields are the numbers that are never negative.
-func (l *left) fields() [4]*int64 { return [...]*int64{&l.slot, &l.reset, &l.whole, &l.low} }
+func (l *left) fields() [3]*int64 { return [...]*int64{&l.slot, &l.reset, &l.whole} }
 
 func (l *left) decode(d *decoder) {
 	flags := d.byte()

@@ -3,8 +3,6 @@ package limit
 import "time"
 
 const (
-	// longestGap bounds how far apart the last permits are spread, as pacing is.
-	longestGap = Instant(pacedUpTo / time.Microsecond)
 	// longestHold bounds what "none left" means where no reset is said.
 	longestHold = Instant(10 * time.Second / time.Microsecond)
 	// rounded is how much later than it is a reset is said, in whole seconds.
@@ -19,7 +17,6 @@ type left struct {
 	reset  Instant // when that window is over; 0: nothing is known
 	n      int64   // what may still start before it is over; below 0: as much has started too much
 	whole  int64   // of how many; 0: not said
-	low    int64   // an ask that leaves less than this is spread over the time until reset
 	byCost bool    // n counts permits; else calls, whatever they cost
 	mild   bool    // the reset is our own guess, not the API's word
 	ours   bool    // we took all that is missing: the spec says the same, and n binds nobody
@@ -36,26 +33,17 @@ func (l *left) share(cost int64) int64 {
 	return 1
 }
 
-// gap is the time between the slot before and an ask of this cost: the rest is
-// spread evenly, so that the less is left, the wider.
-func (l *left) gap(cost int64, last Instant) Instant {
-	share := l.share(cost)
-	if l.n-share >= l.low || last >= l.reset {
-		return 0
-	}
-	return min(mulDivUp(l.reset-last, share, l.n+1), longestGap)
-}
-
-// earliest is the first instant at or after t, as far as this goes, at which an ask may start; last is
-// the newest slot. Later is never worse.
-func (l *left) earliest(cost int64, last, t Instant) Instant {
-	switch {
-	case !l.binds(t):
-		return t
-	case l.share(cost) > l.n:
+// earliest is the first instant at or after t, as far as this goes, at which an ask may start. Later is
+// never worse.
+//
+// What is left is not spread over the time until the reset. A sliding window
+// gives back one call at a time, as they came: spread calls leave it more slowly
+// than the next ones want to come, which are then refused.
+func (l *left) earliest(cost int64, t Instant) Instant {
+	if l.binds(t) && l.share(cost) > l.n {
 		return l.reset
 	}
-	return max(t, min(last+l.gap(cost, last), l.reset))
+	return t
 }
 
 // take notes that an ask starts at t.
@@ -68,22 +56,11 @@ func (l *left) take(cost int64, t Instant) {
 }
 
 // room is an upper bound on the asks that may start from and until, see Room.
-func (l *left) room(cost int64, last, from, until Instant) int64 {
+func (l *left) room(cost int64, from, until Instant) int64 {
 	if !l.binds(from) || until >= l.reset {
 		return maxSum
 	}
-	most := max(0, l.n) / l.share(cost)
-	// Whoever comes in time for the gap finds the same gap next.
-	first := max(from, last+l.gap(cost, last))
-	if first > until {
-		return 0
-	}
-	after := *l
-	after.take(cost, first)
-	if gap := after.gap(cost, first); gap > 0 {
-		most = min(most, 2+(until-first)/gap)
-	}
-	return most
+	return max(0, l.n) / l.share(cost)
 }
 
 // Left is what the API last said is left of a window of its own, less what was
@@ -140,15 +117,8 @@ func (s *State) heed(sp Spec, o Observation, at, slot Instant) (loosened bool) {
 	if !now.ours && !known && o.vague(s.guardFor(sp)) {
 		return s.hint(sp, now, was, at, n)
 	}
-	if !now.ours {
-		if matched && in > 0 && now.n > 0 { // they may go on as they did; half is ours in any case, or one burst would stop us
-			now.n -= min(mulDivUp(others, now.reset-at, in)/o.permits(1), now.n-now.n/2)
-		}
-		of := now.whole
-		if of == 0 {
-			of = sp.most(now.reset-at) / o.permits(1)
-		}
-		now.low = of / 4
+	if matched && !now.ours && in > 0 && now.n > 0 { // they may go on as they did; half is ours in any case, or one burst would stop us
+		now.n -= min(mulDivUp(others, now.reset-at, in)/o.permits(1), now.n-now.n/2)
 	}
 	// Calls that started together are answered in any order. Each answer counts
 	// some of them; the one that counts most is right about all.

@@ -38,10 +38,10 @@ const (
 // episode before: one that goes on is no matter of jitter. A success ends the
 // run of back-offs, unless its call started before the last refusal came.
 //
-// What the API says is left bounds what starts until its reset, at most 24 h; the
-// last quarter is spread over that time. With none left the limit waits for the
-// reset, which is no refusal. It never allows more than the spec. Where it is our
-// own calls that are missing, it changes nothing.
+// What the API says is left bounds what starts until its reset, at most 24 h.
+// With none left the limit waits for the reset, which is no refusal, and then goes
+// on as after a pause. It never allows more than the spec. Where it is our own
+// calls that are missing, it changes nothing.
 //
 // Observe reports whether asks may start earlier than could be known before.
 func (s *State) Observe(sp Spec, o Observation, random float64) (loosened bool) {

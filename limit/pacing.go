@@ -54,8 +54,8 @@ type credit struct {
 	last Instant // debt is as of here
 	debt float64
 
-	// After a pause the first start, whatever it costs, finds all burst credit
-	// but one permit spent: the resumption does not burst.
+	// After a pause, or a reset that was waited for, the first start, whatever it
+	// costs, finds all burst credit but one permit spent: the resumption does not burst.
 	ramp    Instant // a pause that ends here; 0: none after last
 	drained bool    // a pause ended by hand
 }
@@ -67,6 +67,10 @@ func (s *State) creditView() credit {
 	}
 	if u := s.person.until; u > s.last && u != Never {
 		c.ramp = max(c.ramp, u)
+	}
+	// Perhaps the reset gave back only one call.
+	if s.left.reset > s.last && s.left.n <= 0 && !s.left.ours {
+		c.ramp = max(c.ramp, s.left.reset)
 	}
 	return c
 }

@@ -34,7 +34,7 @@ func (s *State) Room(sp Spec, cost int64, now, until Instant) int64 {
 		}
 	}
 	if v.left != nil {
-		room = min(room, v.left.room(cost, v.last, from, until))
+		room = min(room, v.left.room(cost, from, until))
 	}
 	if v.paced {
 		// Before the n-th start the debt, n-1 costs more and drained until

@@ -65,7 +65,9 @@ type strict struct {
 	travel func(*rand.Rand) Instant // from the start of a call to its arrival
 	says   bool                     // each answer says how many calls are left, and when the window is over,
 	unit   Instant                  // rounded up to this
-	others Instant                  // above 0: a call of somebody else arrives every so often
+	others Instant                  // above 0: a call of somebody else arrives every so often, on average
+	newest bool                     // the reset of a sliding window is when it is empty, not when its oldest call leaves
+	answer Instant                  // from the arrival to the answer; 0: 10 ms
 }
 
 // left is what the API says when so much of its window is used.
@@ -83,6 +85,11 @@ func (api *strict) left(used int, at, over Instant) Observation {
 // exponential travel takes 20 ms plus jitter of 10 ms on average.
 func exponential(rnd *rand.Rand) Instant { return Instant(20_000 + rnd.ExpFloat64()*10_000) }
 
+// jittery travel takes so long, plus jitter of a tenth of it on average.
+func jittery(d Instant) func(*rand.Rand) Instant {
+	return func(rnd *rand.Rand) Instant { return d + Instant(rnd.ExpFloat64()*min(float64(d)/10, 10_000)) }
+}
+
 // distant travel has thirty calls under way at 100 a second.
 func distant(rnd *rand.Rand) Instant { return Instant(300_000 + rnd.ExpFloat64()*10_000) }
 
@@ -95,12 +102,13 @@ type setting struct {
 // simStart is when simulations begin.
 const simStart = Instant(1_700_000_000_000_000)
 
-// simulate sends calls as fast as the spec lets it. Each starts up to 2 ms
+// simulate sends calls as fast as the spec lets it, until so many are accepted. Each starts up to 2 ms
 // after its slot. The state goes through its stored form now and then, as it
 // would in a store.
 func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, later ...setting) simulated {
 	sp := mustParse(t, spec)
 	rnd := rand.New(rand.NewPCG(seed, seed))
+	strangers := rand.New(rand.NewPCG(seed, ^seed))
 	t.Logf("%s, seed %d", spec, seed)
 	var s State
 	var r simulated
@@ -108,9 +116,9 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 	var window []Instant // accepted arrivals at the API
 	level, filled := api.bucket, Instant(0)
 	now, other := simStart, simStart
-	for r.calls < calls || len(events) > 0 {
+	for r.calls-r.refused < calls || len(events) > 0 {
 		at, _ := s.Earliest(sp, Ask{Cost: 1}, now)
-		if r.calls >= calls {
+		if r.calls-r.refused >= calls {
 			at = Never
 		}
 		next := at
@@ -148,7 +156,7 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 			for len(window) > 0 && window[0] <= since {
 				window = window[1:]
 			}
-			back := arrival{at: e.at + 10_000, slot: e.slot, response: true}
+			back := arrival{at: e.at + max(api.answer, 10_000), slot: e.slot, response: true}
 			if api.bucket > 0 {
 				perPermit := float64(w) / float64(api.n)
 				level = min(api.bucket, level+float64(e.at-filled)/perPermit)
@@ -171,7 +179,7 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 				if other > since && int64(len(window)) < api.n {
 					window = append(window, other)
 				}
-				other += api.others
+				other += Instant(strangers.ExpFloat64() * float64(api.others))
 			}
 			if int64(len(window)) >= api.n {
 				r.refused++
@@ -186,6 +194,9 @@ func simulate(t *testing.T, spec string, api strict, calls int, seed uint64, lat
 				r.arrived = append(r.arrived, e.at)
 			}
 			over := window[0] + w
+			if api.newest {
+				over = window[len(window)-1] + w
+			}
 			if api.fixed {
 				over = since + 1 + w
 			}
