@@ -53,10 +53,13 @@ func main() {
 		defer answer.Body.Close()
 		// Retry-After comes as seconds or as a date, some APIs use other headers, and
 		// some none at all: then RetryAfter is 0, and Penstock backs off by itself.
-		if said := header.Read(answer.StatusCode, answer.Header, nil, time.Now()); said.Limited {
+		said := header.Read(answer.StatusCode, answer.Header, nil, time.Now())
+		if said.Limited {
 			return penstock.RateLimited(said.RetryAfter)
 		}
-		return nil
+		// Many APIs say in each answer how many calls are left: then the limit slows
+		// down before it is refused.
+		return penstock.ObserveHeaders(ctx, "", said)
 	}, penstock.Kind{}))
 	for _, shop := range []string{"17", "18", "17", "18", "17", "18"} {
 		_, err := client.Enqueue(ctx, "sync", shop, penstock.Limit("shop/"+shop))
