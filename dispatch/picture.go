@@ -70,6 +70,10 @@ type Gate struct {
 type Limit struct {
 	Spec  limit.Spec
 	State *limit.State
+	// Awaited is when the first gate opens, within the horizon, behind which lanes
+	// wait that are not in the picture; 0: there is none. From then on permits are
+	// theirs as well, so that none is granted before they are looked at.
+	Awaited limit.Instant
 }
 
 // Picture is what a store shows the planner.

@@ -82,6 +82,14 @@ func (p *Picture) Plan() Plan {
 	return pl.finish()
 }
 
+// until is the last instant at which a slot of the limit may lie.
+func (pl *planner) until(lim *Limit) limit.Instant {
+	if lim != nil && lim.Awaited != 0 {
+		return min(pl.horizonAt, lim.Awaited-1)
+	}
+	return pl.horizonAt
+}
+
 // horizonAt is the last instant at which a granted slot may lie.
 func (p *Picture) horizonAt() limit.Instant { return p.Now + (p.Lead + p.Horizon).Microseconds() }
 
@@ -190,7 +198,7 @@ type refusal struct {
 // refusal names the limit that opens last. Within a limit slots never decrease,
 // because Earliest never returns an instant before the limit's last slot.
 func (pl *planner) slot(l *laneView) (limit.Instant, *refusal) {
-	at, r := pl.Now, refusal{windows: true}
+	at, until, r := pl.Now, pl.horizonAt, refusal{windows: true}
 	if pl.rated(l) {
 		at += pl.Lead.Microseconds()
 	}
@@ -201,6 +209,7 @@ func (pl *planner) slot(l *laneView) (limit.Instant, *refusal) {
 			if lim == nil {
 				continue
 			}
+			until = min(until, pl.until(lim))
 			t, why := lim.State.Earliest(lim.Spec, l.ask(d), at)
 			if t <= at {
 				continue
@@ -214,7 +223,7 @@ func (pl *planner) slot(l *laneView) (limit.Instant, *refusal) {
 			}
 		}
 		if at == before {
-			if at <= pl.horizonAt {
+			if at <= until {
 				return at, nil
 			}
 			return at, &r
@@ -304,11 +313,11 @@ func (pl *planner) finish() Plan {
 // unseen tells when lanes of the gate that were not shown may run: they may be
 // cheaper than those that were.
 func (pl *planner) unseen(v *gateView) limit.Instant {
-	t := pl.Now
-	if lim := pl.Limits[v.Limit]; lim != nil {
+	t, lim := pl.Now, pl.Limits[v.Limit]
+	if lim != nil {
 		t, _ = lim.State.Earliest(lim.Spec, limit.Ask{Cost: 1, Priority: v.priority}, pl.Now)
 	}
-	if t > pl.horizonAt {
+	if t > pl.until(lim) {
 		return min(t, Held)
 	}
 	if !v.progress {

@@ -49,11 +49,12 @@ func (a *BandAsk) includes(b Band) bool {
 
 // PictureAsk asks for what a plan is made of: OpenGates(band, At, n) of several bands
 // in turn, n at most Lanes less what was found before; of these gates in turn
-// ReadyLanes, up to Lanes in all; what these lanes draw on; and of each lane some Heads
-// and FirstAfter, due at Now. How many heads is a guess, which Heads of Ahead corrects.
+// ReadyLanes, up to Lanes in all; what these lanes draw on, and NextGates of it between
+// At and Until; and of each lane some Heads and FirstAfter, due at Now. How many heads is a guess, which Heads of Ahead corrects.
 type PictureAsk struct {
 	Bands []int64
 	At    int64
+	Until int64
 	Lanes int
 	Heads int // in all that can be granted
 	Now   int64

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -197,6 +198,9 @@ func (c *claim) openAt() int64 { return c.now + c.ahead().Microseconds() }
 // be there before the others.
 func (c *claim) ahead() time.Duration { return max(c.r.Horizon/2, c.r.Lead+c.r.Horizon/4) }
 
+// horizonAt is the last instant at which a slot may lie.
+func (c *claim) horizonAt() int64 { return c.now + (c.r.Lead + c.r.Horizon).Microseconds() }
+
 // servable returns the bands this worker may serve, in serving order.
 func (c *claim) servable() ([]Band, error) {
 	ask := c.bandAsk()
@@ -313,7 +317,7 @@ type bandGate struct {
 
 // openGates returns the first open gates in the order of the bands.
 func (c *claim) openGates() (gates []bandGate, err error) {
-	if err := c.tx.Ahead(Ahead{Picture: &PictureAsk{Bands: c.bandIDs(), At: c.openAt(), Lanes: c.most,
+	if err := c.tx.Ahead(Ahead{Picture: &PictureAsk{Bands: c.bandIDs(), At: c.openAt(), Until: c.horizonAt(), Lanes: c.most,
 		Heads: c.r.Places + c.r.Prefetch, Now: c.now}}); err != nil {
 		return nil, err
 	}
@@ -377,7 +381,27 @@ func (c *claim) seeLimits() error {
 			return err
 		}
 	}
-	return nil
+	return c.seeAwaited()
+}
+
+// seeAwaited notes which limits others wait for behind gates that do not count as
+// open yet. A claim comes for whatever reason at whatever instant, and what it finds must
+// not get permits that those are about to get who come first.
+func (c *claim) seeAwaited() error {
+	drawn := map[string]bool{}
+	for _, l := range c.picture.Lanes {
+		for _, d := range l.Draws {
+			drawn[d.Limit] = true
+		}
+	}
+	if len(drawn) == 0 || c.openAt() >= c.horizonAt() {
+		return nil
+	}
+	at, err := c.tx.NextGates(slices.Sorted(maps.Keys(drawn)), c.bandIDs(), c.openAt(), c.horizonAt())
+	for name, opens := range at {
+		c.picture.Limits[name].Awaited = opens
+	}
+	return err
 }
 
 func (c *claim) seeLimit(name string) error {

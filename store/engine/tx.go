@@ -250,6 +250,9 @@ type Tx interface {
 	// NextGate is the earliest OpensAt above at of the gates of the bands, Held and
 	// Empty ones included.
 	NextGate(bands []int64, at int64) (int64, error)
+	// NextGates returns of each of the limits the earliest OpensAt above at, and not
+	// above until, of its gates in the bands, if it has such.
+	NextGates(limits []string, bands []int64, at, until int64) (map[string]int64, error)
 	// NextLater calls then with NextSleeper(bands) and NextGate(bands, at) as they are
 	// when the transaction commits: at once, if nothing is written any more, or with
 	// the commit, where that is faster.

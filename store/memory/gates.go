@@ -166,6 +166,19 @@ func (t *tx) NextGate(bands []int64, at int64) (int64, error) {
 	return next, nil
 }
 
+func (t *tx) NextGates(limits []string, bands []int64, at, until int64) (map[string]int64, error) {
+	next := map[string]int64{}
+	for _, name := range limits {
+		for _, b := range bands {
+			g, found, _ := t.Gate(b, name)
+			if was, ok := next[name]; found && g.OpensAt > at && g.OpensAt <= until && (!ok || g.OpensAt < was) {
+				next[name] = g.OpensAt
+			}
+		}
+	}
+	return next, nil
+}
+
 // NextLater looks at once.
 func (t *tx) NextLater(bands []int64, at int64, then func(sleeper, gate int64)) error {
 	return engine.NextNow(t, bands, at, then)

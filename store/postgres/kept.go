@@ -22,8 +22,9 @@ type kept struct {
 	heads     map[int64]part[*engine.Job]
 	firstDue  map[int64]maybe[int64]
 	later     map[int64]maybe[int64]
-	firsts    map[int64]firsts // of bands
-	unpaused  map[string]bool  // queues
+	awaited   map[string]maybe[int64] // NextGates
+	firsts    map[int64]firsts        // of bands
+	unpaused  map[string]bool         // queues
 	jobs      map[int64]*engine.Job
 	holders   map[string]*engine.Job
 	calls     map[string]maybe[engine.Call]
@@ -84,7 +85,7 @@ type firsts struct{ sleeper, gate int64 }
 
 // moved forgets lists that a change of a lane or gate makes stale.
 func (k *kept) moved() {
-	k.visible, k.sleepers, k.open, k.lined, k.firsts = nil, nil, nil, nil, nil
+	k.visible, k.sleepers, k.open, k.lined, k.awaited, k.firsts = nil, nil, nil, nil, nil, nil
 }
 
 // jobsMoved forgets lists that a change of a job makes stale; jobsLeft those that

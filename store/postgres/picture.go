@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/penstockhq/penstock/store/engine"
@@ -38,6 +39,7 @@ func (t *tx) seePicture(p *engine.PictureAsk) error {
 			return nil
 		}},
 		t.limits(sqlLimitsLinedUp, of...),
+		t.nextGates(sqlNextGatesLinedUp, p.Bands, p.At, p.Until, p.Lanes),
 		jobsOf(&jobs, readWaiting, sqlHeadsLinedUp, append(of[:3:3], p.Now, guess)...),
 	})
 	if err != nil {
@@ -180,7 +182,11 @@ const (
 		ORDER BY g.ord, r.vtime, r.id LIMIT $3`
 	sqlLinedUp = `SELECT ` + laneColumns + `, (SELECT f.at FROM penstock.job f WHERE f.lane = l.id AND f.state = 1 AND f.at > $4 ORDER BY f.at, f.id LIMIT 1)
 		FROM (` + sqlLined + `) l JOIN penstock.band b ON b.id = ANY (ARRAY[l.band]) ORDER BY l.ord, l.vtime, l.id`
-	sqlLimitsLinedUp = sqlLimits + `(SELECT DISTINCT d.value ->> 0 FROM (` + sqlLined + `) l CROSS JOIN LATERAL jsonb_array_elements(l.draws::jsonb) d WHERE l.draws <> '') n (name)` + sqlLimitParts
+	sqlLimitsLinedUp = sqlLimits + sqlDrawn + sqlLimitParts
+	sqlDrawn         = `(SELECT DISTINCT d.value ->> 0 FROM (` + sqlLined + `) l CROSS JOIN LATERAL jsonb_array_elements(l.draws::jsonb) d WHERE l.draws <> '') n (name)`
 	sqlHeadsLinedUp  = `SELECT ` + waitingColumns + ` FROM (SELECT l.id, l.floor_at, l.floor_id, greatest(2, $5::bigint / count(*) OVER ()) AS n FROM (` + sqlLined + `) l) e
 		CROSS JOIN LATERAL (SELECT * FROM penstock.job d WHERE d.lane = e.id AND d.state = 1 AND d.at <= $4 AND (d.at, d.id) >= (e.floor_at, e.floor_id) ORDER BY d.at, d.id LIMIT e.n) j`
 )
+
+// Its parameters are numbered otherwise: $3 is until when, and $4 how many lanes.
+var sqlNextGatesLinedUp = sqlNextGates + strings.ReplaceAll(sqlDrawn, "$3", "$4")

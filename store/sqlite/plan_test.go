@@ -23,6 +23,7 @@ func TestQueryPlans(t *testing.T) {
 		"Bands of a run":     bands([]string{"k"}, "r", []string{"q"}),
 		"OpenGates":          sqlOpenGates,
 		"NextGate":           sqlNextGate,
+		"NextGates":          sqlNextGates,
 		"Gate":               sqlGate,
 		"ReadyLanes":         sqlReadyLanes,
 		"SleepingLanes":      sqlSleepingLanes,

@@ -139,6 +139,18 @@ func (t *tx) NextGate(bands []int64, at int64) (int64, error) {
 
 const sqlNextGate = `SELECT min((SELECT min(g.opens_at) FROM penstock_gate g WHERE g.band = e.value AND g.opens_at > ? AND g.` + sqlNotEmpty + `)) FROM json_each(?) e`
 
+func (t *tx) NextGates(limits []string, bands []int64, at, until int64) (map[string]int64, error) {
+	next := map[string]int64{}
+	return next, t.query(func(r row) {
+		if was, ok := next[r.text(0)]; !ok || r.int(1) < was {
+			next[r.text(0)] = r.int(1)
+		}
+	}, sqlNextGates, encodeStrings(limits), at, until, encodeIDs(bands))
+}
+
+const sqlNextGates = `SELECT e.value, g.opens_at FROM json_each(?) e CROSS JOIN penstock_gate g ON g.limit_name = e.value
+	WHERE +g.opens_at > ? AND +g.opens_at <= ? AND g.band IN (SELECT value FROM json_each(?))`
+
 func (t *tx) WakeGates(limit string, at int64) error {
 	if base, ok := strings.CutSuffix(limit, "/*"); ok {
 		// All names with the prefix "base/": '0' is the byte after '/'.

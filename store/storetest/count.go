@@ -96,6 +96,11 @@ func (t *counted) NextGate(bands []int64, at int64) (int64, error) {
 	t.add(1, 0)
 	return t.Tx.NextGate(bands, at)
 }
+func (t *counted) NextGates(limits []string, bands []int64, at, until int64) (map[string]int64, error) {
+	got, err := t.Tx.NextGates(limits, bands, at, until)
+	t.add(max(1, len(got)), 0)
+	return got, err
+}
 func (t *counted) NextLater(bands []int64, at int64, then func(sleeper, gate int64)) error {
 	t.add(2, 0)
 	return t.Tx.NextLater(bands, at, then)

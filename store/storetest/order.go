@@ -10,6 +10,7 @@ import (
 var orderTests = []test{
 	{"Order/Age", testOrderAge},
 	{"Order/Priority", testOrderPriority},
+	{"Order/NewcomersDoNotOvertake", testOrderNewcomers},
 	{"Order/QueuePlace", testOrderQueuePlace},
 	{"Order/GroupsShare", testOrderGroupsShare},
 	{"Order/GroupsShareByCost", testOrderGroupsShareByCost},
@@ -54,6 +55,28 @@ func testOrderPriority(e *env) {
 		want = append([]int64{e.one(prio(p))}, want...)
 	}
 	e.wantOrder(e.inTurn(e.worker("w"), 9), want...)
+}
+
+// A job that comes while others wait for the next permit is claimed for at once. It
+// must not get the permit that those of a higher priority wait for, whenever it comes.
+func testOrderNewcomers(e *env) {
+	e.limit("api", "10/s burst 1")
+	w := e.worker("w")
+	for _, horizon := range []time.Duration{0, 50 * time.Millisecond, 200 * time.Millisecond} {
+		ahead := func(r *store.ClaimRequest) { r.Horizon = horizon }
+		high := len(e.insert(times(20, prio(9), draw("api", 1))...))
+		for n := 0; high > 0; n++ {
+			e.one(prio(1), draw("api", 1), group(fmt.Sprint(horizon, n)))
+			for _, j := range e.claim(w, ahead).Jobs {
+				if j.Priority != 9 {
+					e.Fatalf("horizon %v: job %d of priority %d got the slot %s, and %d of priority 9 wait", horizon, j.ID, j.Priority, e.when(j.Slot), high)
+				}
+				high--
+				e.done(j)
+			}
+			e.clock.Advance(10 * time.Millisecond)
+		}
+	}
 }
 
 func testOrderQueuePlace(e *env) {
