@@ -152,3 +152,35 @@ func TestJ4_ForeignCommitIsFound(t *testing.T) {
 	r.must(g.commit())
 	l.heard("foreign commit")
 }
+
+// TestNotificationsWaitForOthers: a NOTIFY waits for whoever else notifies until that
+// one has committed, which may take long where a commit waits for another machine.
+func TestNotificationsWaitForOthers(t *testing.T) {
+	pg := pgtest.Server(t, pgtest.Options{Conf: map[string]string{"synchronous_standby_names": "nobody", "synchronous_commit": "local", "wal_level": "replica", "max_wal_senders": "1"}})
+	r := rigOn(t, pg.DSN("penstock"))
+	conn, err := pgx.Connect(r.ctx(), r.plain)
+	r.must(err)
+	committed := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(r.ctx(), `SET synchronous_commit = on; CREATE TABLE written (); NOTIFY another`)
+		committed <- err
+	}()
+	pid := int32(conn.PgConn().PID())
+	r.soon("a commit waits for another machine", func() bool {
+		return value[bool](r, `SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = $1`, pid)
+	})
+	hears, err := pgx.Connect(r.ctx(), r.plain)
+	r.must(err)
+	_, err = hears.Exec(r.ctx(), `LISTEN `+quote(r.schema))
+	r.must(err)
+	r.insert(newJob())
+	r.soon("a notification waits for it", func() bool {
+		return value[bool](r, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)) AND clock_timestamp() - query_start > interval '100 ms')`, pid)
+	})
+	r.exec(`SELECT pg_cancel_backend($1)`, pid) // which gives up the waiting only
+	r.must(<-committed)
+	_, err = hears.WaitForNotification(r.ctx())
+	r.must(err)
+	r.must(conn.Close(r.ctx()))
+	r.must(hears.Close(r.ctx()))
+}

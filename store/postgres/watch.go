@@ -110,13 +110,16 @@ func (h *hub) notify() {
 		}
 		ctx, cancel := context.WithTimeout(h.ctx, time.Second)
 		// An error is made up for by lookEvery: others look for themselves.
-		_, _ = h.d.others.Exec(ctx, `SELECT pg_notify($1, $2)`, h.d.schema, h.self)
+		_, _ = h.d.others.Exec(ctx, sqlNotify, h.d.schema, h.self)
 		cancel()
 		if !h.wait(notifyGap) {
 			return
 		}
 	}
 }
+
+// sqlNotify waits for its turn to commit longer than the connection's patience with rows.
+const sqlNotify = `SELECT set_config('lock_timeout', '1s', true), pg_notify($1, $2)`
 
 // wait reports whether there is a reason to go on.
 func (h *hub) wait(d time.Duration) bool {
