@@ -144,12 +144,12 @@ func (w *worker) toAsk() []ask {
 // so that jobs leased by a commit whose reply was lost are found. It returns an
 // error only if ctx ended or the worker's identity changed.
 func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
-	ahead := w.horizon.now()
+	lead, ahead := w.lead.now(), w.horizon.now()
 	w.mu.Lock()
 	r := store.ClaimRequest{
 		Worker: w.id, Token: rand.Int64N(1<<62) + 1,
 		Queues: a.queues, Kinds: w.kinds, Run: w.o.Run,
-		Places: a.places, Prefetch: a.prefetch, Lead: w.lead.now(), Horizon: ahead, Stagger: time.Duration(w.c.cfg.Random() * float64(ahead/4)),
+		Places: a.places, Prefetch: a.prefetch, Lead: lead, Horizon: ahead, Stagger: w.horizon.stagger(lead, w.c.cfg.Random()),
 		SuspectFree: w.places.suspects < suspectOne,
 	}
 	w.claiming = r.Token

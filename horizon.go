@@ -16,6 +16,14 @@ type horizon struct{ d time.Duration }
 
 func (h *horizon) now() time.Duration { return max(h.d, horizonLeast) }
 
+// stagger is how much later than it could a worker comes for permits, by a chance of 0
+// to 1. All may come as late as those whose horizon did not grow, as long as that leaves
+// the lead: else who reaches far would always come first, and a worker that is new would get nothing.
+func (h *horizon) stagger(lead time.Duration, chance float64) time.Duration {
+	d := h.now()
+	return time.Duration(chance * float64(max(d/4, d/2-max(lead, horizonLeast/4))))
+}
+
 // claimed is told of a claim that brought starts with slots, how many there were places
 // for, whether one of them holds a permit in flight from now on, and whether more
 // jobs wait for their time. What waits for its slot keeps a place, and such a permit, from

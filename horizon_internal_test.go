@@ -1,8 +1,16 @@
 package penstock
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/penstockhq/penstock/dispatch"
+	"github.com/penstockhq/penstock/limit"
+	"github.com/penstockhq/penstock/store"
+	"github.com/penstockhq/penstock/store/memory"
 )
 
 func TestHorizonFollowsClaims(t *testing.T) {
@@ -40,5 +48,65 @@ func TestHorizonFollowsClaims(t *testing.T) {
 		if h.now() != horizonLeast {
 			t.Errorf("%s: %v, expected %v as before", name, h.now(), time.Duration(horizonLeast))
 		}
+	}
+}
+
+// TestNewWorkersGetTheirShare: the horizon of a worker that is alone with a limit grows.
+// Those who come later find it there before them, and must get permits all the same.
+func TestNewWorkersGetTheirShare(t *testing.T) {
+	for _, rate := range []string{"2/s burst 1", "10/s burst 1", "50/s burst 1"} {
+		t.Run(rate, func(t *testing.T) {
+			now := int64(1e15)
+			chance := rand.New(rand.NewPCG(1, 2))
+			st := memory.New(memory.Options{Now: func() int64 { return now }})
+			spec, err := limit.Parse(rate)
+			must(t, err)
+			must(t, st.DeclareLimit(t.Context(), "api", spec))
+			job := store.NewJob{LaneKey: store.LaneKey{Queue: "q", Kind: "k", Priority: 5, Draws: []dispatch.Draw{{Limit: "api", Cost: 1}}}}
+			_, err = st.Insert(t.Context(), slices.Repeat([]store.NewJob{job}, 10_000))
+			must(t, err)
+			type worker struct {
+				id  string
+				h   horizon
+				at  int64 // when it claims next
+				got int
+			}
+			join := now + 10*time.Second.Microseconds()
+			settled, end := join+30*time.Second.Microseconds(), join+150*time.Second.Microseconds()
+			ws := []*worker{{id: "alone", at: now}, {id: "b", at: join}, {id: "c", at: join}}
+			for _, w := range ws {
+				must(t, st.Register(t.Context(), store.Worker{ID: w.id, Kinds: []string{"k"}, Lease: time.Hour}))
+			}
+			all := 0
+			for token := int64(1); now < end; token++ {
+				w := slices.MinFunc(ws, func(a, b *worker) int { return int(a.at - b.at) })
+				now = max(now, w.at)
+				res, err := st.Claim(t.Context(), store.ClaimRequest{Worker: w.id, Token: token, Kinds: []string{"k"}, Places: 100,
+					Horizon: w.h.now(), Stagger: w.h.stagger(0, chance.Float64())})
+				must(t, err)
+				w.h.claimed(len(res.Jobs), 100, false, res.NextAt < limit.Never)
+				if w.at = max(res.NextAt, now+1000); now > settled {
+					w.got += len(res.Jobs)
+					all += len(res.Jobs)
+				}
+			}
+			text := ""
+			for _, w := range ws {
+				text += fmt.Sprintf("%s: %d, horizon %v; ", w.id, w.got, w.h.now())
+			}
+			t.Log(text)
+			for _, w := range ws {
+				if w.got < all/6 {
+					t.Errorf("%s got %d of %d permits, expected about a third: %s", w.id, w.got, all, text)
+				}
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -112,7 +112,7 @@ type ClaimRequest struct {
 	// Horizon is how much further ahead they may lie.
 	Lead, Horizon time.Duration
 	// Stagger is how much later the worker comes for permits than it could. Where each
-	// draws it by chance, up to a quarter of the horizon, the others mostly find at a
+	// draws it by chance, up to nearly half the horizon, the others mostly find at a
 	// look that one of them has taken the permits.
 	Stagger time.Duration
 	// SuspectFree says that the worker runs no suspect. A suspect is a job whose
