@@ -144,8 +144,12 @@ func (w *worker) toAsk() []ask {
 // so that jobs leased by a commit whose reply was lost are found. It returns an
 // error only if ctx ended or the worker's identity changed.
 func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
-	lead, ahead := w.lead.now(), w.horizon.now()
 	w.mu.Lock()
+	if w.refused {
+		w.refused = false
+		w.horizon.refused()
+	}
+	lead, ahead := w.lead.now(), w.horizon.now()
 	r := store.ClaimRequest{
 		Worker: w.id, Token: rand.Int64N(1<<62) + 1,
 		Queues: a.queues, Kinds: w.kinds, Run: w.o.Run,

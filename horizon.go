@@ -36,3 +36,7 @@ func (h *horizon) claimed(slots, places int, inFlight, more bool) {
 		h.d = min(h.now()*3/2, horizonMost)
 	}
 }
+
+// refused is told that an API refused a call. Until some are let through, the claims
+// that come find out with few starts whether others are.
+func (h *horizon) refused() { h.d = 0 }

@@ -25,6 +25,10 @@ func TestHorizonFollowsClaims(t *testing.T) {
 	if h.now() != horizonMost {
 		t.Errorf("%v after claims that brought two slots each, expected %v", h.now(), horizonMost)
 	}
+	h.refused()
+	if h.now() != horizonLeast {
+		t.Errorf("%v after a refusal, expected %v", h.now(), horizonLeast)
+	}
 	for name, claimed := range map[string]func(){
 		"places are short":    func() { h.claimed(2, 3, false, true) },
 		"one is in flight":    func() { h.claimed(1, 20, true, true) },

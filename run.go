@@ -207,6 +207,7 @@ func (w *worker) freesInFlight(charges []chargeOf) bool {
 func (w *worker) giveBackWaiting(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.refused = true
 	for _, s := range w.held {
 		for _, ch := range s.job.Charges {
 			if ch.Limit == name {

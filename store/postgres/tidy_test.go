@@ -71,8 +71,8 @@ func TestTidyBetweenCommitAndClaim(t *testing.T) {
 	}
 }
 
-// TestHotTablesStaySmall: jobs that ended leave the hot tables, and pruned ones leave
-// nothing. Tables with churn are vacuumed by their own settings.
+// TestHotTablesStaySmall: jobs that ended leave the hot tables, and those that are
+// pruned with their calls leave nothing. Tables with churn are vacuumed by their own settings.
 func TestHotTablesStaySmall(t *testing.T) {
 	r := newRig(t)
 	r.declare("key/*", "1000/s")
@@ -93,7 +93,7 @@ func TestHotTablesStaySmall(t *testing.T) {
 	now, err := r.st.Now(r.ctx())
 	r.must(err)
 	for want := range []int{0, 1, 2, 3} {
-		n, err := r.st.Prune(r.ctx(), []store.State{store.Done}, now+time.Hour.Microseconds(), 64)
+		n, err := r.st.PruneCalls(r.ctx(), []store.State{store.Done}, now+time.Hour.Microseconds(), 64)
 		r.must(err)
 		if w := []int{64, 64, 64, 8}[want]; n != w {
 			t.Errorf("%d jobs were pruned in a chunk, want %d", n, w)
