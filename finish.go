@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	finishMost   = 512                    // outcomes in one commit
+	finishMost   = 1024                   // outcomes in one commit
 	finishLinger = time.Millisecond       // how long a small batch waits for more
 	finishSmall  = 16                     // what a small batch is
 	congestedAt  = 4096                   // outcomes not stored that stop claims

@@ -19,7 +19,7 @@ const (
 const (
 	shortHandler  = 2 * time.Millisecond
 	shortSamples  = 64 // handlers to see before they are believed to be short
-	aheadPerPlace = 4
+	aheadPerPlace = 8
 	aheadLeast    = 64
 	aheadPatience = 500 * time.Millisecond // a job fetched ahead is given back after so long
 	overMost      = 1000                   // starts under limits beyond the places, as long as none comes late

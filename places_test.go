@@ -31,8 +31,8 @@ func TestPlacesAsks(t *testing.T) {
 		{"capped", []WorkQueue{capped, low}, map[string]int{"capped": 2}, false, "[{[{capped 0 1} {low 1 8}] 8 0}]"},
 		{"cap reached", []WorkQueue{capped, low}, map[string]int{"capped": 3}, false, "[{[{low 1 7}] 7 0}]"},
 		{"all caps reached", []WorkQueue{capped}, map[string]int{"capped": 3}, false, "[]"},
-		{"short handlers fetch ahead", nil, map[string]int{"x": 4}, true, "[{[] 16 64}]"},
-		{"and leave room for jobs under limits", nil, map[string]int{"x": 10}, true, "[{[] 10 64}]"},
+		{"short handlers fetch ahead", nil, map[string]int{"x": 4}, true, "[{[] 16 80}]"},
+		{"and leave room for jobs under limits", nil, map[string]int{"x": 10}, true, "[{[] 10 80}]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := places{all: 10, byQueue: map[string]int{}}
