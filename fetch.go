@@ -208,7 +208,7 @@ func (w *worker) admit(res store.ClaimResult) int {
 	for _, j := range res.ExpiredJobs {
 		w.ended(&End{Job: j, Outcome: store.OutcomeDead, State: store.Dead, Reason: store.Expired, Error: j.Error, Ended: time.Now(), Recorded: true})
 	}
-	var run []*start
+	var run, lost []*start
 	w.mu.Lock()
 	w.claiming = 0
 	for i := range res.Jobs {
@@ -216,12 +216,18 @@ func (w *worker) admit(res store.ClaimResult) int {
 		if w.recordAll {
 			s.recorded = make(chan struct{})
 		}
+		if old := w.held[s.job.ID]; old != nil { // it was taken from us, and we did not hear of it
+			lost = append(lost, old)
+		}
 		w.held[s.job.ID] = s
 		if w.places.admit(s) {
 			run = append(run, s)
 		}
 	}
 	w.mu.Unlock()
+	for _, s := range lost {
+		s.lose()
+	}
 	for _, s := range run {
 		w.running.Add(1)
 		go w.runFrom(s)

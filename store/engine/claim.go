@@ -105,9 +105,9 @@ func (c *claim) run() error {
 	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: c.wakes(), Sleepers: c.wakes(), Bands: c.bandAsk(), Firsts: true}); err != nil {
 		return err
 	}
-	if _, ok, err := c.tx.Worker(c.r.Worker); err != nil {
+	if w, ok, err := c.tx.Worker(c.r.Worker); err != nil {
 		return err
-	} else if !ok {
+	} else if !ok || w.SeenAt == declaredDead {
 		return store.ErrUnknownWorker
 	}
 	if err := c.begin(); err != nil {

@@ -34,7 +34,7 @@ func (s *Store) Heartbeat(ctx context.Context, worker string) (held []store.Leas
 		if err != nil {
 			return err
 		}
-		if !ok {
+		if !ok || w.SeenAt == declaredDead {
 			return store.ErrUnknownWorker
 		}
 		if w.SeenAt, err = tx.Now(); err != nil {
@@ -114,6 +114,11 @@ func (s *Store) dead(w WorkerRow, now int64) bool {
 	return now-w.SeenAt > w.Lease.Microseconds()+margin(w.Lease)
 }
 
+// declaredDead is when a worker was seen from which jobs are being taken back. If it
+// lives after all, it must not claim what was taken from it while it still runs it: it
+// has to take on a new identity first.
+const declaredDead = 0
+
 // takeBack takes back what a worker holds, chunk by chunk, and then forgets the
 // worker. Each commit judges anew that the worker is dead.
 func (s *Store) takeBack(ctx context.Context, worker string, lostMax int, dead func(WorkerRow, int64) bool) ([]store.Job, error) {
@@ -150,9 +155,13 @@ func (s *Store) takeBack(ctx context.Context, worker string, lostMax int, dead f
 			// A job may have ended while this transaction waited for its row, so that
 			// fewer came than there are.
 			if more = len(held) > 0; !more {
-				if err := tx.DropWorker(worker); err != nil {
-					return err
-				}
+				err = tx.DropWorker(worker)
+			} else if w.SeenAt != declaredDead {
+				w.SeenAt = declaredDead
+				err = tx.SaveWorker(w)
+			}
+			if err != nil {
+				return err
 			}
 			kept := append(append([]*Job(nil), e.kept...), e.ended...)
 			chunk, err = views(tx, kept, false)

@@ -53,6 +53,7 @@ func (t *tx) Worker(id string) (w engine.WorkerRow, found bool, err error) {
 
 const sqlWorker = `SELECT ` + workerColumns + ` FROM penstock.worker WHERE id = $1`
 
+// SaveWorker leaves one alone that was declared dead meanwhile: a heartbeat may overlap that.
 func (t *tx) SaveWorker(w engine.WorkerRow) error {
 	kinds, err := json.Marshal(w.Kinds)
 	if err != nil {
@@ -60,7 +61,7 @@ func (t *tx) SaveWorker(w engine.WorkerRow) error {
 	}
 	return t.write(`INSERT INTO penstock.worker (id, host, pid, kinds, run, lease, seen_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid, kinds = excluded.kinds, run = excluded.run,
-		lease = excluded.lease, seen_at = excluded.seen_at`, w.ID, w.Host, w.PID, string(kinds), w.Run, int64(w.Lease), w.SeenAt)
+		lease = excluded.lease, seen_at = excluded.seen_at WHERE penstock.worker.seen_at <> 0`, w.ID, w.Host, w.PID, string(kinds), w.Run, int64(w.Lease), w.SeenAt)
 }
 
 func (t *tx) DropWorker(id string) error {

@@ -13,6 +13,7 @@ var leaseTests = []test{
 	{"Lease/HeartbeatTellsWhatIsHeld", testLeaseHeartbeat},
 	{"Lease/HeartbeatOfAStranger", testLeaseStranger},
 	{"Lease/Deregister", testLeaseDeregister},
+	{"Lease/TakenBackInSteps", testLeaseTakenBack},
 	{"Lease/ManyHeld", testLeaseMany},
 }
 
@@ -82,6 +83,46 @@ func testLeaseDeregister(e *env) {
 	}
 	e.must(e.Deregister(e.ctx, w))
 	e.must(e.Deregister(e.ctx, "never registered"))
+}
+
+// What a worker holds is taken back in several commits. If it lives after all, it
+// must not be given between them what was taken from it: it still runs that.
+func testLeaseTakenBack(e *env) {
+	for _, how := range []struct {
+		name string
+		take func(w string) error
+	}{
+		{"deregistered", func(w string) error { return e.Deregister(e.ctx, w) }},
+		{"rescued", func(string) error {
+			e.clock.Advance(time.Hour)
+			_, err := e.Rescue(e.ctx, 3)
+			return err
+		}},
+	} {
+		w := e.worker(how.name)
+		e.started(w)
+		asked := 0
+		e.hooks.Committed = func() error {
+			if asked++; asked > 1 {
+				return nil
+			}
+			if res, err := e.Claim(e.ctx, e.request(w)); !errors.Is(err, store.ErrUnknownWorker) {
+				e.Errorf("%s: between two steps it claimed %d jobs, error %v", how.name, len(res.Jobs), err)
+			}
+			if _, err := e.Heartbeat(e.ctx, w); !errors.Is(err, store.ErrUnknownWorker) {
+				e.Errorf("%s: a heartbeat between two steps: %v", how.name, err)
+			}
+			return nil
+		}
+		e.must(how.take(w))
+		e.hooks.Committed = nil
+		if asked == 0 {
+			e.Errorf("%s: nothing was committed", how.name)
+		}
+		again := e.worker(how.name + " again")
+		e.done(e.take(again)...)
+		e.must(e.Deregister(e.ctx, again))
+	}
 }
 
 func testLeaseMany(e *env) {
