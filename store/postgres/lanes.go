@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,24 @@ const (
 	lanesFor  = time.Minute
 	lanesMost = 100_000
 )
+
+// lanesAtOnce is how many lanes one transaction makes, while all others wait for it.
+const lanesAtOnce = 1000
+
+// make looks lanes up, and makes those that are not there.
+func (b *laneBook) make(ctx context.Context, keys []store.LaneKey) (lanes []engine.Lane, err error) {
+	err = b.d.Update(ctx, func(t engine.Tx) (err error) {
+		lanes, err = t.(*tx).findLanes(keys)
+		for i := range lanes {
+			if lanes[i].State == engine.LaneRetired && err == nil {
+				lanes[i].State = engine.LaneEmpty
+				err = t.SaveLane(lanes[i])
+			}
+		}
+		return err
+	})
+	return lanes, err
+}
 
 // forget is called when lanes are removed.
 func (b *laneBook) forget() {
@@ -105,16 +124,14 @@ func (b *laneBook) find(ctx context.Context, keys []store.LaneKey, read map[stri
 		return ids, nil
 	}
 	var lanes []engine.Lane
-	err := b.d.Update(ctx, func(t engine.Tx) (err error) {
-		lanes, err = t.(*tx).findLanes(missing)
-		for i := range lanes {
-			if lanes[i].State == engine.LaneRetired && err == nil {
-				lanes[i].State = engine.LaneEmpty
-				err = t.SaveLane(lanes[i])
-			}
+	var err error
+	for chunk := range slices.Chunk(missing, lanesAtOnce) {
+		var made []engine.Lane
+		if made, err = b.make(ctx, chunk); err != nil {
+			break
 		}
-		return err
-	})
+		lanes = append(lanes, made...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make the lanes of new jobs: %w", err)
 	}

@@ -61,7 +61,7 @@ CREATE TABLE gate (
   PRIMARY KEY (limit_name, band)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 -- Without the gates at which nobody waits: engine.Empty is the largest integer.
-CREATE INDEX gate_opens ON gate (band, opens_at) WHERE opens_at < 9223372036854775807;
+CREATE INDEX gate_opens ON gate (band, opens_at, limit_name) WHERE opens_at < 9223372036854775807;
 
 -- What inserts put into lanes, and of which limits starts have ended; claims take
 -- these rows and bring lanes and limits up to date. parts: the lane's key, for a
