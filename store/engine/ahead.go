@@ -14,8 +14,7 @@ type Ahead struct {
 	TakeWakes int    // TakeWakes(n); of what they tell of: Lanes, Gate and Queue, or limits
 	Announced bool   // Announced(AnyLane)
 	Bands     *BandAsk
-	Firsts    bool // NextSleeper of these bands, and NextGate of them after Always
-	Sleepers  int  // SleepingLanes(Now(), n), and Gate of each
+	Sleepers  int // SleepingLanes(Now(), n), and Gate of each
 
 	Picture  *PictureAsk
 	Heads    []HeadAsk // Heads of each, due at HeadsAt
@@ -35,7 +34,8 @@ type Ahead struct {
 	Refs     []string
 }
 
-// BandAsk are the arguments of Bands.
+// BandAsk are the arguments of Bands. NextSleeper of the bands, and NextGate of them
+// after Always, come next.
 type BandAsk struct {
 	Kinds  []string
 	Run    string

@@ -43,7 +43,7 @@ func (s *Store) Claim(ctx context.Context, r store.ClaimRequest) (store.ClaimRes
 func (s *Store) look(ctx context.Context, r store.ClaimRequest) (res store.ClaimResult, busy bool, err error) {
 	err = s.db.Peek(ctx, func(tx Tx) error {
 		c := claim{tx: tx, r: r}
-		if err := tx.Ahead(Ahead{Announced: true, Bands: c.bandAsk(), Firsts: true}); err != nil {
+		if err := tx.Ahead(Ahead{Announced: true, Bands: c.bandAsk()}); err != nil {
 			return err
 		}
 		// First, for who takes the announcement writes what it does to gates.
@@ -102,7 +102,7 @@ func (c *claim) run() error {
 			return err
 		}
 	}
-	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: c.wakes(), Sleepers: c.wakes(), Bands: c.bandAsk(), Firsts: true}); err != nil {
+	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: c.wakes(), Sleepers: c.wakes(), Bands: c.bandAsk()}); err != nil {
 		return err
 	}
 	if w, ok, err := c.tx.Worker(c.r.Worker); err != nil {

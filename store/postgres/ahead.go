@@ -62,12 +62,7 @@ func (t *tx) aheadOfClaim(a engine.Ahead) (q []statement) {
 		}
 	}
 	if a.Bands != nil {
-		t.kept.visible = new([]engine.Band)
-		if a.Firsts {
-			q = append(q, t.bandsWithFirsts(a.Bands))
-		} else {
-			q = append(q, bandsQuery(t.kept.visible, a.Bands.Kinds, a.Bands.Run, a.Bands.Queues))
-		}
+		q = append(q, t.bandsWithFirsts(a.Bands))
 	}
 	return q
 }

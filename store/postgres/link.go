@@ -78,6 +78,7 @@ func (s *session) commit(ctx context.Context, rest, behind []statement) error {
 // that takes no writes refuses it.
 func (s *session) only(ctx context.Context, st statement) error {
 	s.first, s.loose, s.ends = nil, true, true
+	st.ran = func(string) error { s.due = true; return nil }
 	err := s.send(ctx, []statement{st})
 	s.done = err == nil
 	return err

@@ -40,7 +40,7 @@ func (t *tx) seePicture(p *engine.PictureAsk) error {
 		}},
 		t.limits(sqlLimitsLinedUp, of...),
 		t.nextGates(sqlNextGatesLinedUp, p.Bands, p.At, p.Until, p.Lanes),
-		jobsOf(&jobs, readWaiting, sqlHeadsLinedUp, append(of[:3:3], p.Now, guess)...),
+		jobsOf(&jobs, readWaiting, sqlHeadsLinedUp, append(of[:3:3], p.Now, guess, leastHeads)...),
 	})
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (t *tx) knownHeads(a *engine.Ahead) {
 			}
 			continue
 		}
-		jobs, ok := t.kept.heads[h.Lane].first(max(a.FreeMost, 1))
+		jobs, ok := t.kept.heads[h.Lane].first(max(min(h.N, a.FreeMost), 1))
 		if short = short || !ok; short {
 			missing = append(missing, h)
 		} else {
@@ -184,7 +184,7 @@ const (
 		FROM (` + sqlLined + `) l JOIN penstock.band b ON b.id = ANY (ARRAY[l.band]) ORDER BY l.ord, l.vtime, l.id`
 	sqlLimitsLinedUp = sqlLimits + sqlDrawn + sqlLimitParts
 	sqlDrawn         = `(SELECT DISTINCT d.value ->> 0 FROM (` + sqlLined + `) l CROSS JOIN LATERAL jsonb_array_elements(l.draws::jsonb) d WHERE l.draws <> '') n (name)`
-	sqlHeadsLinedUp  = `SELECT ` + waitingColumns + ` FROM (SELECT l.id, l.floor_at, l.floor_id, greatest(2, $5::bigint / count(*) OVER ()) AS n FROM (` + sqlLined + `) l) e
+	sqlHeadsLinedUp  = `SELECT ` + waitingColumns + ` FROM (SELECT l.id, l.floor_at, l.floor_id, greatest($6::bigint, $5::bigint / count(*) OVER ()) AS n FROM (` + sqlLined + `) l) e
 		CROSS JOIN LATERAL (SELECT * FROM penstock.job d WHERE d.lane = e.id AND d.state = 1 AND d.at <= $4 AND (d.at, d.id) >= (e.floor_at, e.floor_id) ORDER BY d.at, d.id LIMIT e.n) j`
 )
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -28,12 +27,12 @@ func (d *db) insertPlain(ctx context.Context, jobs []store.NewJob) (out []store.
 	ctx, cancel := context.WithTimeout(ctx, appendWithin)
 	defer cancel()
 	var ids []int64
-	// Nothing is left to be rolled back, and what is lost on the way may have happened,
-	// unless the server said good-bye before it said that the statement has run.
-	s := &session{pool: d.others, name: d.text, ends: true, done: true}
+	// What is lost on the way may have happened, unless the server said good-bye before
+	// it said that the statement has run.
+	s := &session{pool: d.others, name: d.text}
 	sql, args := p.statement(d.clock)
 	begun := time.Now()
-	err = s.send(ctx, []statement{{sql: sql, args: args, each: collect(&ids), ran: func(string) error { s.due = true; return nil }}})
+	err = s.only(ctx, statement{sql: sql, args: args, each: collect(&ids)})
 	again := ctx.Err() == nil && (errors.Is(err, errConflict) || errors.Is(err, store.ErrBusy) || s.cutBefore(err))
 	s.end(err)
 	d.dialAnew(err, time.Since(begun))
@@ -123,8 +122,8 @@ func (d *db) plainOf(jobs []store.NewJob) (*plain, bool) {
 // wake lists the announcement of a lane that gets jobs, with the columns that AddWake
 // writes.
 func (p *plain) wake(lane int64, k *store.LaneKey, at int64) bool {
-	text, err := json.Marshal(parts{k.Queue, k.Kind, k.Priority, k.Run, k.Load, k.Suspect, k.Group, encodeDraws(k.Draws)})
-	p.wakes, p.wakeAts, p.parts = append(p.wakes, lane), append(p.wakeAts, at), append(p.parts, string(text))
+	text, err := encodeParts(k)
+	p.wakes, p.wakeAts, p.parts = append(p.wakes, lane), append(p.wakeAts, at), append(p.parts, text)
 	return err == nil
 }
 

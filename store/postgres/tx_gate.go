@@ -26,19 +26,13 @@ func (t *tx) Bands(kinds []string, run string, queues []string) ([]engine.Band, 
 		return found, nil
 	}
 	var found []engine.Band
-	return found, t.ask([]statement{bandsQuery(&found, kinds, run, queues)})
+	return found, t.ask([]statement{bands(&found, sqlBands, kinds, run, queues)})
 }
 
-// bandsQuery steps from band to band in the indexes of gates and of sleeping lanes:
-// the bands where nothing waits, of runs long ended, cost a claim nothing.
-func bandsQuery(into *[]engine.Band, kinds []string, run string, queues []string) statement {
-	return bands(into, sqlBands, kinds, run, queues)
-}
-
-// bandsWithFirsts is bandsQuery, and reads of each band the first instant of its
-// sleeping lanes and the first of its gates.
+// bandsWithFirsts is a query for what Bands returns, and for the first instant of each
+// band's sleeping lanes and gates.
 func (t *tx) bandsWithFirsts(a *engine.BandAsk) statement {
-	t.kept.firsts = map[int64]firsts{}
+	t.kept.visible, t.kept.firsts = new([]engine.Band), map[int64]firsts{}
 	return statement{sql: sqlBandsWithFirsts, args: []any{a.Kinds, a.Run, a.Queues}, each: func(s scan) error {
 		var b engine.Band
 		f := firsts{limit.Never, limit.Never}
@@ -78,6 +72,8 @@ const (
 
 	sqlNotEmpty = `opens_at < 9223372036854775807`
 
+	// It steps from band to band in the indexes of gates and of sleeping lanes: the bands
+	// where nothing waits, of runs long ended, cost a claim nothing.
 	sqlBands = `WITH RECURSIVE gated (id) AS (
 		(SELECT band FROM penstock.gate WHERE ` + sqlNotEmpty + ` ORDER BY band LIMIT 1) UNION ALL
 		SELECT (SELECT g.band FROM penstock.gate g WHERE g.band > gated.id AND g.` + sqlNotEmpty + ` ORDER BY g.band LIMIT 1) FROM gated WHERE gated.id IS NOT NULL),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
 )
 
@@ -22,13 +23,18 @@ type parts struct {
 	Draws    string `json:"d,omitempty"`
 }
 
+func encodeParts(k *store.LaneKey) (string, error) {
+	text, err := json.Marshal(parts{k.Queue, k.Kind, k.Priority, k.Run, k.Load, k.Suspect, k.Group, encodeDraws(k.Draws)})
+	return string(text), err
+}
+
 func (t *tx) AddWake(w engine.Wake) error {
-	l := w.Lane
-	text, err := json.Marshal(parts{l.Band.Queue, l.Band.Kind, l.Band.Priority, l.Band.Run, l.Band.Load, l.Band.Suspect, l.Group, encodeDraws(l.Draws)})
+	key := keyOf(w.Lane)
+	text, err := encodeParts(&key)
 	if err != nil {
 		return err
 	}
-	return t.write(`INSERT INTO penstock.wake (lane, at, parts) VALUES ($1, $2, $3)`, l.ID, w.At, string(text))
+	return t.write(`INSERT INTO penstock.wake (lane, at, parts) VALUES ($1, $2, $3)`, w.Lane.ID, w.At, text)
 }
 
 func (t *tx) TakeWakes(n int) ([]engine.Wake, bool, error) {
