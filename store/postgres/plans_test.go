@@ -88,7 +88,7 @@ func (e *explaining) take() []explained {
 }
 
 // fill writes 1,000,000 waiting jobs: half of them in one lane without limits, the
-// others in 100,000 lanes, ready or sleeping; 200,000 that ended; and what belongs to them.
+// others in 100,000 lanes, ready or sleeping, at 50,000 gates, half of them open; 200,000 that ended; and what belongs to them.
 func (r *rig) fill() {
 	r.t.Helper()
 	for _, sql := range []string{
@@ -97,7 +97,8 @@ func (r *rig) fill() {
 			SELECT nextval('penstock.lane_id'), i, 1 + i % 9, 'g' || i, CASE WHEN i % 2 = 0 THEN '[["api",1]]' ELSE '[["key/' || i || '",1]]' END,
 			CASE WHEN i % 10 = 3 THEN 2 ELSE 1 END, CASE WHEN i % 10 = 3 THEN 4000000000000000 + i ELSE 0 END, CASE WHEN i % 2 = 0 THEN 'api' ELSE 'key/' || i END, i
 			FROM generate_series(1000, 101000) i`,
-		`INSERT INTO penstock.gate (limit_name, band, opens_at, vclock) SELECT DISTINCT gate, band, CASE WHEN id % 2 = 0 THEN 0 ELSE 3000000000000000 END, 0 FROM penstock.lane ON CONFLICT DO NOTHING`,
+		`INSERT INTO penstock.gate (limit_name, band, opens_at, vclock) SELECT gate, band, CASE WHEN gate = 'api' THEN 0 WHEN min(key) % 4 = 1 THEN 1000 + min(key) ELSE 3000000000000000 END, 0
+			FROM penstock.lane GROUP BY gate, band ON CONFLICT DO NOTHING`,
 		`INSERT INTO penstock.job (id, lane, state, at, enqueued_at, expires_at, starts, cancel, unique_key, run, ref)
 			SELECT nextval('penstock.job_id'), l.id, 1, CASE WHEN l.state = 2 THEN l.next_at ELSE 1000000 + n END, 1000000, 0, 0, false,
 			CASE WHEN n = 1 THEN 'u' || l.id END, CASE WHEN n = 2 THEN 'run' END, CASE WHEN n = 2 THEN 'c' || l.id END FROM penstock.lane l, generate_series(1, 5) n WHERE l.key BETWEEN 1000 AND 101000`,
