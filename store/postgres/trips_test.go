@@ -34,11 +34,11 @@ func (c *trips) take() (sql []string) {
 }
 
 func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
-	text := ""
+	var text strings.Builder
 	for _, q := range b.Batch.QueuedQueries {
-		text += q.SQL[:min(60, len(q.SQL))] + "; "
+		text.WriteString(q.SQL[:min(60, len(q.SQL))] + "; ")
 	}
-	c.note(text)
+	c.note(text.String())
 	return ctx
 }
 func (c *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
