@@ -54,7 +54,7 @@ type worker struct {
 	asking   bool                 // see setAsking
 	short    bool                 // see setShort
 	freed    bool                 // a place got free since the last claims
-	refused  bool                 // a call was, since the last claim
+	refused  bool                 // or one would be: an API has nothing left, since the last claim
 	claiming int64                // token of the claim under way
 	unknown  map[store.Lease]bool // leases the last heartbeat told of that we do not hold
 	beat     time.Time            // when the last heartbeat that arrived was sent
