@@ -49,19 +49,6 @@ func (r *refusals) forget(far Instant) {
 // false if there was none yet. The pause may be over.
 func (s *State) Cause() (Refusal, bool) { return s.refused.cause, s.refused.cause.At != 0 }
 
-// PausedSince is when the pause that Paused reports began; 0 if there is none or
-// it is not known.
-func (s *State) PausedSince(now Instant) Instant {
-	now = clampInstant(now)
-	switch {
-	case s.person.until > now:
-		return s.person.since
-	case s.apiUntil(now) > now:
-		return s.api.since
-	}
-	return 0
-}
-
 // History counts the permits granted, by cost, and the refusals that came in n
 // periods of this length, the last of which ends at now. What was merged in the
 // state is spread evenly over the time it may be from; a long past is forgotten,

@@ -161,9 +161,10 @@ func sameFile(path string, opened os.FileInfo) error {
 // setUp migrates in turn with others that open the file at the same time.
 func (d *db) setUp(ctx context.Context, adopt bool) error {
 	return patiently(ctx, func(ctx context.Context) error {
-		if err := d.turn.enter(ctx); ctx.Err() != nil && err != nil {
-			return fmt.Errorf("%w: %w", store.ErrBusy, err)
-		} else if err != nil {
+		if err := d.turn.enter(ctx); err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("%w: %w", store.ErrBusy, err)
+			}
 			return err
 		}
 		return errors.Join(migrate(ctx, d.writer.conn, adopt), d.turn.leave())
