@@ -128,31 +128,22 @@ func TestClock(t *testing.T) {
 // some point, as many are asked for next time as were in time, and not none.
 func TestStartsBeyondThePlacesFollowThoseInTime(t *testing.T) {
 	p := places{all: 100}
-	claim := int64(0)
-	run := func(n, inTime int) {
-		claim++
-		for i := range n {
-			p.met(claim, i < inTime)
+	for i, claim := range []struct {
+		starts, inTime int
+		over           int
+		why            string
+	}{
+		{300, 300, 300, "as many as were in time"},
+		{400, 200, 50, "with the places 3/4 of the 200 that were in time"},
+		{160, 160, 70, "one more for each 8 in time"},
+		{170, 0, 0, "none after a claim that came too late as a whole"},
+		{100_000, 100_000, overMost, "the most there are"},
+	} {
+		for k := range claim.starts {
+			p.met(int64(i+1), k < claim.inTime)
 		}
-	}
-	run(300, 300)
-	if p.over != 300 {
-		t.Errorf("%d beyond the places after 300 starts in time, expected as many", p.over)
-	}
-	run(400, 200)
-	if p.over != 50 {
-		t.Errorf("%d beyond 100 places after 200 of 400 starts were in time, expected 3/4 of 200 in all", p.over)
-	}
-	run(160, 160)
-	if p.over != 70 {
-		t.Errorf("%d after 160 more in time, expected one more for 8 of them", p.over)
-	}
-	run(170, 0)
-	if p.over != 0 {
-		t.Errorf("%d after a claim that came too late as a whole, expected none", p.over)
-	}
-	run(100_000, 100_000)
-	if p.over != overMost {
-		t.Errorf("%d after long, expected %d", p.over, overMost)
+		if p.over != claim.over {
+			t.Errorf("claim %d, %d of %d starts in time: %d beyond the places, expected %d: %s", i+1, claim.inTime, claim.starts, p.over, claim.over, claim.why)
+		}
 	}
 }
