@@ -71,7 +71,13 @@ func TestClocksOff(t *testing.T) {
 			due[e.ID] = from.Add(delay)
 		}
 	}
-	ids := enqueue(t, c, 100, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})
+	// While no call is answered, each process can make no more than it has places for, so
+	// all of them are among those who make the first ones.
+	v.shut("api")
+	ids := enqueue(t, c, places*len(clocks), penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})
+	v.awaitCalls(t, "api", len(ids))
+	v.open()
+	ids = append(ids, enqueue(t, c, 90, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})...)
 	v.awaitCalls(t, "api", len(ids))
 	later := v.awaitCalls(t, "later", len(due))
 	for i, w := range ws {

@@ -78,6 +78,16 @@ const (
 	// A process that is stopped in the middle loses its transaction soon, and with it
 	// what others wait for.
 	setPatience = `set_config('lock_timeout', '` + rowWithin + `', $local), set_config('idle_in_transaction_session_timeout', '700ms', $local)`
+	setIdle     = `SELECT set_config('idle_in_transaction_session_timeout', $1, true)`
+)
+
+// A transaction that its client kept waiting for too long may be one of a client
+// that is slow, or of a large batch, and would be cut off again and again. So it gets
+// twice the time in each further run, up to a bound, which is lower where others wait for it.
+const (
+	idleFirst     = 700 * time.Millisecond
+	idleMostAlone = 3 * time.Second
+	idleMost      = 15 * time.Second
 )
 
 var (
@@ -102,8 +112,9 @@ const (
 	setUpView   = `SELECT set_config('idle_in_transaction_session_timeout', '10s', true), ` + nowOnServer
 )
 
-// begin returns a transaction that has not begun yet.
-func (d *db) begin(ctx context.Context, m mode) (*tx, *session) {
+// begin returns a transaction that has not begun yet. Its client may let it wait for
+// idle between two statements.
+func (d *db) begin(ctx context.Context, m mode, idle time.Duration) (*tx, *session) {
 	t := &tx{ctx: ctx, mode: m, clock: d.clock, lanesOf: d.lanes, guess: &d.guess}
 	s := &session{pool: d.others, name: d.text}
 	// The last column is the server's time, before it whether it takes no writes.
@@ -134,6 +145,9 @@ func (d *db) begin(ctx context.Context, m mode) (*tx, *session) {
 		s.first = []statement{{sql: `SELECT ` + nowOnServer, each: first(1, false)}}
 	case view:
 		s.first = []statement{{sql: beginView}, {sql: setUpView, each: first(2, false)}}
+	}
+	if idle > idleFirst && len(s.first) > 1 {
+		s.first = slices.Insert(s.first, 1, statement{sql: setIdle, args: []any{fmt.Sprint(idle.Milliseconds(), "ms")}})
 	}
 	if d.pooled {
 		s.first = slices.Insert(s.first, 1, statement{sql: setTransaction})
@@ -185,10 +199,11 @@ func (d *db) Peek(ctx context.Context, fn func(engine.Tx) error) error {
 
 // again runs a transaction until it meets no other.
 func (d *db) again(ctx context.Context, m mode, fn func(engine.Tx) error) error {
-	met := 0
+	met, idle := 0, idleFirst
 	var taken error // what it waits for
 	for try := 1; ; try++ {
-		err := d.run(ctx, m, fn)
+		began := time.Now()
+		err := d.run(ctx, m, idle, fn)
 		var wait time.Duration
 		switch {
 		case errors.Is(err, errTaken):
@@ -203,6 +218,12 @@ func (d *db) again(ctx context.Context, m mode, fn func(engine.Tx) error) error 
 				return err
 			}
 			wait = rand.N(time.Duration(met) * time.Millisecond)
+			if state := stateOf(err); state == idleForTooLong || state == "" && time.Since(began) >= idle { // a reset may overtake what the server said
+				idle = min(2*idle, idleMost)
+				if m == alone {
+					idle = min(idle, idleMostAlone)
+				}
+			}
 		case taken != nil && ctx.Err() != nil:
 			return errors.Join(taken, ctx.Err())
 		default:
@@ -217,7 +238,7 @@ func (d *db) again(ctx context.Context, m mode, fn func(engine.Tx) error) error 
 }
 
 // run runs a transaction once.
-func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err error) {
+func (d *db) run(ctx context.Context, m mode, idle time.Duration, fn func(engine.Tx) error) (err error) {
 	select {
 	case <-d.done:
 		return store.ErrClosed
@@ -230,7 +251,7 @@ func (d *db) run(ctx context.Context, m mode, fn func(engine.Tx) error) (err err
 		}
 		defer leave()
 	}
-	t, s := d.begin(ctx, m)
+	t, s := d.begin(ctx, m, idle)
 	begun := time.Now()
 	defer func() {
 		if (t.now != 0 || s.loose) && errors.Is(err, store.ErrBusy) { // it had begun, so what it did not get is a row

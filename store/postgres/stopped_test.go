@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,6 +114,42 @@ func TestH4_StoppedInsert(t *testing.T) {
 	r.must(e.err)
 	if e.out[0].Verdict != store.Duplicate || e.out[0].ID != there[0].ID {
 		t.Errorf("the stopped one's job was %v (%d), want a duplicate of %d", e.out[0].Verdict, e.out[0].ID, there[0].ID)
+	}
+}
+
+// TestSlowClientGetsMoreTime: a transaction whose client lets it wait for longer than a
+// transaction may is given more time in each run, so that it ends at last. One that
+// others wait for is given less.
+func TestSlowClientGetsMoreTime(t *testing.T) {
+	r := newRig(t)
+	st := r.open(r.dsn)
+	for _, c := range []struct {
+		name string
+		run  func(context.Context, func(engine.Tx) error) error
+		want []string
+	}{
+		{"alone", st.db.Update, []string{"700ms", "1400ms", "2800ms", "3s"}},
+		{"beside others", st.db.Append, []string{"700ms", "1400ms", "2800ms"}},
+	} {
+		var had []string
+		err := c.run(r.ctx(), func(et engine.Tx) error {
+			tx := et.(*tx)
+			var idle string
+			var pid int
+			if _, err := tx.one(`SELECT current_setting('idle_in_transaction_session_timeout'), pg_backend_pid()`, func(s scan) error { return s(&idle, &pid) }); err != nil {
+				return err
+			}
+			if had = append(had, idle); len(had) < len(c.want) {
+				r.soon("the session ends", func() bool {
+					return value[bool](r, fmt.Sprintf(`SELECT NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = %d)`, pid))
+				})
+			}
+			return tx.SetCounter("slow", 1)
+		})
+		r.must(err)
+		if !slices.Equal(had, c.want) {
+			t.Errorf("%s: it had %v, want %v", c.name, had, c.want)
+		}
 	}
 }
 

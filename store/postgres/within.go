@@ -67,6 +67,7 @@ func (s *Store) Within(ctx context.Context, transaction any, fn func(engine.Tx) 
 const (
 	uniqueViolation      = "23505"
 	serializationFailure = "40001"
+	idleForTooLong       = "25P03" // in a transaction
 )
 
 // stateOf is the SQLSTATE of an error, of whatever driver; "": it has none.
