@@ -11,10 +11,11 @@ import (
 // A zero field stands for no read.
 type Ahead struct {
 	Worker    string // Worker
-	TakeWakes int    // TakeWakes(n); of what they tell of: Lanes, Gate and Queue, or limits
 	Announced bool   // Announced(AnyLane)
 	Bands     *BandAsk
-	Sleepers  int // SleepingLanes(Now(), n), and Gate of each
+	Soon      *PictureAsk // the Picture of a later call, as far as it is known; TakeWakes and Sleepers come before it
+	TakeWakes int         // TakeWakes(n); of what they tell of: Lanes, Gate and Queue, or limits
+	Sleepers  int         // SleepingLanes(Now(), n), and Gate of each
 
 	Picture  *PictureAsk
 	Heads    []HeadAsk // Heads of each, due at HeadsAt
@@ -47,18 +48,25 @@ func (a *BandAsk) includes(b Band) bool {
 	return b.Load == "" && slices.Contains(a.Kinds, b.Kind) && (a.Run == "" || a.Run == b.Run) && (a.Queues == nil || slices.Contains(a.Queues, b.Queue))
 }
 
-// PictureAsk asks for what a plan is made of: OpenGates(band, At, n) of several bands
+// PictureAsk asks for what a plan is made of: OpenGates(band, At(), n) of several bands
 // in turn, n at most Lanes less what was found before; of these gates in turn
 // ReadyLanes, up to Lanes in all; what these lanes draw on, and NextGates of it between
-// At and Until; and of each lane some Heads and FirstAfter, due at Now. How many heads is a guess, which Heads of Ahead corrects.
+// At() and Until(); and of each lane some Heads and FirstAfter, due at Now. How many
+// heads is a guess, which Heads of Ahead corrects. Times are in microseconds.
 type PictureAsk struct {
-	Bands []int64
-	At    int64
-	Until int64
+	Bands []int64 // in serving order; of Soon: nil, a store may guess them
+	Now   int64   // Now(); of Soon: 0
+	Open  int64   // gates count as open until so long after Now
+	Reach int64   // and what opens until so long after it is waited for
 	Lanes int
 	Heads int // in all that can be granted
-	Now   int64
 }
+
+// At is the last instant of gates that count as open.
+func (p *PictureAsk) At() int64 { return p.Now + p.Open }
+
+// Until is the last instant of gates that are waited for.
+func (p *PictureAsk) Until() int64 { return p.Now + p.Reach }
 
 // GateKey names a gate.
 type GateKey struct {

@@ -13,10 +13,10 @@ import (
 
 // The bounds of one claim. What lies beyond them is looked at by the next one.
 const (
-	wakesPerClaim = 128 // sleeping lanes whose time has come, and announcements; fewer for few places
-	wakesSpare    = 24  // but so many beyond the places
-	lanesPerClaim = 48  // lanes looked at, and so gates, however many places are free
-	lanesSpare    = 8   // lanes looked at beyond those that could fill the places
+	wakesPerClaim = 64 // sleeping lanes whose time has come, and announcements; fewer for few places
+	wakesSpare    = 24 // but so many beyond the places
+	lanesPerClaim = 48 // lanes looked at, and so gates, however many places are free
+	lanesSpare    = 8  // lanes looked at beyond those that could fill the places
 )
 
 // Claim takes jobs together with their permits.
@@ -102,7 +102,8 @@ func (c *claim) run() error {
 			return err
 		}
 	}
-	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: c.wakes(), Sleepers: c.wakes(), Bands: c.bandAsk()}); err != nil {
+	c.most = min(c.r.Places+c.r.Prefetch+lanesSpare, lanesPerClaim)
+	if err := c.tx.Ahead(Ahead{Worker: c.r.Worker, TakeWakes: c.wakes(), Sleepers: c.wakes(), Bands: c.bandAsk(), Soon: c.pictureAsk()}); err != nil {
 		return err
 	}
 	if w, ok, err := c.tx.Worker(c.r.Worker); err != nil {
@@ -294,7 +295,6 @@ func (c *claim) see() error {
 	for _, q := range c.r.Queues {
 		places[q.Name], c.picture.QueueMax[q.Name] = q.Place, q.Max
 	}
-	c.most = min(c.r.Places+c.r.Prefetch+lanesSpare, lanesPerClaim)
 	gates, err := c.openGates()
 	if err != nil {
 		return err
@@ -310,6 +310,11 @@ func (c *claim) see() error {
 	return c.seeHeads()
 }
 
+// pictureAsk is what the picture will be made of, as far as it is known at first.
+func (c *claim) pictureAsk() *PictureAsk {
+	return &PictureAsk{Open: c.openAt() - c.now, Reach: c.horizonAt() - c.now, Lanes: c.most, Heads: c.r.Places + c.r.Prefetch}
+}
+
 type bandGate struct {
 	band Band
 	gate Gate
@@ -317,8 +322,9 @@ type bandGate struct {
 
 // openGates returns the first open gates in the order of the bands.
 func (c *claim) openGates() (gates []bandGate, err error) {
-	if err := c.tx.Ahead(Ahead{Picture: &PictureAsk{Bands: c.bandIDs(), At: c.openAt(), Until: c.horizonAt(), Lanes: c.most,
-		Heads: c.r.Places + c.r.Prefetch, Now: c.now}}); err != nil {
+	ask := c.pictureAsk()
+	ask.Bands, ask.Now = c.bandIDs(), c.now
+	if err := c.tx.Ahead(Ahead{Picture: ask}); err != nil {
 		return nil, err
 	}
 	for _, b := range c.bands {

@@ -12,7 +12,7 @@ func (t *tx) Ahead(a engine.Ahead) error {
 			return err
 		}
 	}
-	if p := a.Picture; p != nil && len(p.Bands) > 0 && !t.noneOpen(p) {
+	if p := a.Picture; p != nil && len(p.Bands) > 0 && !t.sawSoon(p) && !t.noneOpen(p) {
 		if err := t.seePicture(p); err != nil {
 			return err
 		}
@@ -39,6 +39,9 @@ func (t *tx) Ahead(a engine.Ahead) error {
 }
 
 func (t *tx) aheadOfClaim(a engine.Ahead) (q []statement) {
+	if a.TakeWakes > 0 {
+		q = append(q, t.markWoken(a.TakeWakes, a.Sleepers), t.takeWakes(a.TakeWakes))
+	}
 	if a.Worker != "" {
 		put(&t.kept.worker, a.Worker, maybe[engine.WorkerRow]{})
 		q = append(q, statement{sql: sqlWorker, args: []any{a.Worker}, each: func(s scan) error {
@@ -47,22 +50,14 @@ func (t *tx) aheadOfClaim(a engine.Ahead) (q []statement) {
 			return err
 		}})
 	}
-	if a.TakeWakes > 0 {
-		q = append(q, t.lanesToWake(a.TakeWakes), t.limits(sqlLimitsEnded, a.TakeWakes), t.takeWakes(a.TakeWakes))
-	}
 	if a.Announced {
 		q = append(q, t.announced(engine.AnyLane))
 	}
-	if a.Sleepers > 0 {
-		t.kept.sleepers = new([]engine.Lane)
-		if t.clock != nil {
-			q = append(q, t.lanesAtGates(t.kept.sleepers, sqlSleepers, a.Sleepers, t.clock()))
-		} else {
-			q = append(q, t.lanesAtGates(t.kept.sleepers, sqlSleepersNow, a.Sleepers))
-		}
-	}
 	if a.Bands != nil {
 		q = append(q, t.bandsWithFirsts(a.Bands))
+	}
+	if a.Soon != nil {
+		q = append(q, t.seeSoon(a.Worker, *a.Soon)...)
 	}
 	return q
 }

@@ -107,7 +107,7 @@ const (
 	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
 
 	setUpAlone = `SELECT set_config('lock_timeout', '5s', true), pg_advisory_xact_lock($1)::text, set_config('lock_timeout', '` + rowWithin + `', true), ` +
-		readOnly + `, ` + nowOnServer
+		readOnly + `, set_config('penstock_claim.now', coalesce($2::bigint, ` + nowOnServer + `)::text, true)::bigint`
 	setUpAdding = `SELECT ` + readOnly + `, ` + nowOnServer
 	setUpView   = `SELECT set_config('idle_in_transaction_session_timeout', '10s', true), ` + nowOnServer
 )
@@ -136,7 +136,11 @@ func (d *db) begin(ctx context.Context, m mode, idle time.Duration) (*tx, *sessi
 	switch m {
 	case alone:
 		s.pool = d.writers
-		s.first = []statement{{sql: beginAlone}, {sql: setUpAlone, args: []any{d.lock}, each: first(5, true)}}
+		var now any // the server's
+		if d.clock != nil {
+			now = d.clock()
+		}
+		s.first = []statement{{sql: beginAlone}, {sql: setUpAlone, args: []any{d.lock, now}, each: first(5, true)}}
 	case adding:
 		s.single = !d.pooled
 		s.first = []statement{{sql: beginAdding}, {sql: setUpAdding, each: first(2, true)}}

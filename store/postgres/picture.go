@@ -3,58 +3,101 @@ package postgres
 import (
 	"cmp"
 	"slices"
-	"strings"
-	"sync/atomic"
 
 	"github.com/penstockhq/penstock/store/engine"
 )
 
-// seePicture reads in one trip what a claim plans with: gates, lanes, limits, first
-// jobs. Each statement goes by what the one before it finds, said again, since
-// asking for it first would cost a trip.
+// floor is a place in the order in which a lane's jobs are due.
+type floor struct{ at, id int64 }
+
+func (f floor) before(o floor) bool { return f.at < o.at || f.at == o.at && f.id < o.id }
+
+// sight is what a claim plans with, as it was read in one trip: gates, lanes, limits,
+// first jobs.
+type sight struct {
+	ask     engine.PictureAsk
+	gates   []engine.Gate   // open
+	lanes   []engine.Lane   // lined up at them
+	from    map[int64]floor // of these and of lanes about to wake: where their jobs were read from
+	jobs    []*engine.Job   // their first ones
+	guess   int             // how many of them were asked for
+	awaited map[string]maybe[int64]
+
+	// What was read before lanes woke.
+	worker string
+	firsts map[int64]firsts                      // bands in which there was something
+	before map[engine.GateKey]maybe[engine.Gate] // gates of lanes about to wake
+}
+
+func (t *tx) newSight(p engine.PictureAsk) *sight {
+	t.kept.awaited = make(map[string]maybe[int64])
+	return &sight{ask: p, guess: t.guess.heads(p.Heads), from: make(map[int64]floor), awaited: t.kept.awaited,
+		before: make(map[engine.GateKey]maybe[engine.Gate])}
+}
+
+func (s *sight) jobsFrom(lane int64, f floor) {
+	if was, ok := s.from[lane]; !ok || f.before(was) {
+		s.from[lane] = f
+	}
+}
+
+// seePicture reads in one trip what a claim plans with.
 func (t *tx) seePicture(p *engine.PictureAsk) error {
-	var gates []engine.Gate
-	var lanes []engine.Lane
-	var jobs []*engine.Job
-	guess := t.guess.heads(p.Heads)
-	of := []any{p.Bands, p.At, p.Lanes}
-	err := t.ask([]statement{
-		{sql: sqlOpenGates, args: of, each: func(s scan) error {
-			g, err := readGate(s)
-			gates = append(gates, g)
+	s := t.newSight(*p)
+	if err := t.ask(append([]statement{{sql: sqlMarkNone, args: []any{p.Now}}}, t.sight(s)...)); err != nil {
+		return err
+	}
+	t.keepPicture(s, p, s.gates, s.lanes)
+	return nil
+}
+
+// sight are the statements that read it. Each goes by what the one before it finds,
+// said again, since asking for it first would cost a trip.
+func (t *tx) sight(s *sight) []statement {
+	of := []any{s.ask.Bands, s.ask.Open, s.ask.Lanes}
+	return []statement{
+		{sql: sqlOpenGates, args: of, each: func(sc scan) error {
+			g, err := readGate(sc)
+			s.gates = append(s.gates, g)
 			return err
 		}},
-		{sql: sqlLinedUp, args: append(of[:3:3], p.Now), each: func(s scan) error {
+		{sql: sqlLinedUp, args: of, each: func(sc scan) error {
 			var next *int64
-			l, err := readLane(func(into ...any) error { return s(append(into, &next)...) })
+			l, err := readLane(func(into ...any) error { return sc(append(into, &next)...) })
 			if err != nil {
 				return err
 			}
-			lanes = append(lanes, l)
-			m := maybe[int64]{found: next != nil}
-			if m.found {
-				m.row = *next
-			}
-			put(&t.kept.later, l.ID, m)
+			s.lanes = append(s.lanes, l)
+			put(&t.kept.lanes, l.ID, l)
+			t.keepLater(l.ID, next)
+			s.jobsFrom(l.ID, floor{l.FloorAt, l.FloorID})
 			return nil
 		}},
-		t.limits(sqlLimitsLinedUp, of...),
-		t.nextGates(sqlNextGatesLinedUp, p.Bands, p.At, p.Until, p.Lanes),
-		jobsOf(&jobs, readWaiting, sqlHeadsLinedUp, append(of[:3:3], p.Now, guess, leastHeads)...),
-	})
-	if err != nil {
-		return err
+		t.limits(sqlLimitsSeen, of...),
+		t.nextGates(sqlNextGatesSeen, append(of[:3:3], s.ask.Reach)...),
+		jobsOf(&s.jobs, readWaiting, sqlHeadsSeen, append(of[:3:3], s.guess, leastHeads)...),
 	}
+}
+
+func (t *tx) keepLater(lane int64, at *int64) {
+	m := maybe[int64]{found: at != nil}
+	if m.found {
+		m.row = *at
+	}
+	put(&t.kept.later, lane, m)
+}
+
+// keepPicture notes what the methods will be asked for.
+func (t *tx) keepPicture(s *sight, p *engine.PictureAsk, gates []engine.Gate, lanes []engine.Lane) {
 	t.keepGates(p, gates)
 	t.keepLanes(p, gates, lanes)
-	t.keepHeads(lanes, jobs, guess)
-	return nil
+	t.keepHeads(s)
 }
 
 // noneOpen reports whether it is known that no gate is open, and then notes it.
 func (t *tx) noneOpen(p *engine.PictureAsk) bool {
 	firsts, ok := t.firstsOf(p.Bands)
-	if ok = ok && firsts.gate > p.At; ok {
+	if ok = ok && firsts.gate > p.At(); ok {
 		t.keepGates(p, nil)
 	}
 	return ok
@@ -108,19 +151,19 @@ func (t *tx) keepLanes(p *engine.PictureAsk, gates []engine.Gate, lanes []engine
 }
 
 // keepHeads notes the first jobs of each lane.
-func (t *tx) keepHeads(lanes []engine.Lane, jobs []*engine.Job, guess int) {
-	t.kept.heads = make(map[int64]part[*engine.Job], len(lanes))
-	for _, l := range lanes {
-		t.kept.heads[l.ID] = part[*engine.Job]{}
+func (t *tx) keepHeads(s *sight) {
+	t.kept.heads = make(map[int64]part[*engine.Job], len(s.from))
+	for id := range s.from {
+		t.kept.heads[id] = part[*engine.Job]{}
 	}
-	for _, j := range jobs {
+	for _, j := range s.jobs {
 		of := t.kept.heads[j.Lane]
 		of.list = append(of.list, j)
 		t.kept.heads[j.Lane] = of
 	}
 	for id, of := range t.kept.heads {
 		slices.SortFunc(of.list, func(a, b *engine.Job) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID)) })
-		of.all = len(of.list) < headsOfLane(guess, len(lanes))
+		of.all = len(of.list) < headsOfLane(s.guess, len(s.from))
 		t.kept.heads[id] = of
 	}
 }
@@ -152,27 +195,9 @@ const leastHeads = 2
 // headsOfLane is how many first jobs of each lane are read, as in sqlHeadsLinedUp.
 func headsOfLane(guess, lanes int) int { return max(leastHeads, guess/max(lanes, 1)) }
 
-// guess is how many first jobs claims of this process wanted lately: the picture is
-// read before it is known what limits allow.
-type guess struct{ last atomic.Int64 }
-
-func (g *guess) heads(most int) int { return min(most, int(g.last.Load())*5/4+8) }
-
-func (g *guess) wanted(a engine.Ahead) {
-	n, free := 0, 0
-	for _, h := range a.Heads {
-		if h.Free {
-			free = a.FreeMost
-		} else {
-			n += h.N
-		}
-	}
-	g.last.Store(int64(n + free))
-}
-
 const (
 	sqlOpen = `SELECT ` + gateColumns + `, row_number() OVER (ORDER BY e.ord, g.opens_at, g.limit_name) AS ord FROM unnest($1::bigint[]) WITH ORDINALITY e (band, ord)
-		CROSS JOIN LATERAL (SELECT * FROM penstock.gate o WHERE o.band = e.band AND o.opens_at <= $2 AND o.` + sqlNotEmpty + ` ORDER BY o.opens_at, o.limit_name LIMIT $3) g
+		CROSS JOIN LATERAL (SELECT * FROM penstock.gate o WHERE o.band = e.band AND o.opens_at <= ` + sqlNow + ` + $2 AND o.` + sqlNotEmpty + ` ORDER BY o.opens_at, o.limit_name LIMIT $3) g
 		ORDER BY ord LIMIT $3`
 	sqlOpenGates = `SELECT ` + gateColumns + ` FROM (` + sqlOpen + `) g ORDER BY g.ord`
 
@@ -180,13 +205,17 @@ const (
 	sqlLined = `SELECT r.*, g.ord FROM (` + sqlOpen + `) g
 		CROSS JOIN LATERAL (SELECT * FROM penstock.lane i WHERE i.band = g.band AND i.gate = g.limit_name AND i.state = 1 ORDER BY i.vtime, i.id LIMIT $3) r
 		ORDER BY g.ord, r.vtime, r.id LIMIT $3`
-	sqlLinedUp = `SELECT ` + laneColumns + `, (SELECT f.at FROM penstock.job f WHERE f.lane = l.id AND f.state = 1 AND f.at > $4 ORDER BY f.at, f.id LIMIT 1)
-		FROM (` + sqlLined + `) l JOIN penstock.band b ON b.id = ANY (ARRAY[l.band]) ORDER BY l.ord, l.vtime, l.id`
-	sqlLimitsLinedUp = sqlLimits + sqlDrawn + sqlLimitParts
-	sqlDrawn         = `(SELECT DISTINCT d.value ->> 0 FROM (` + sqlLined + `) l CROSS JOIN LATERAL jsonb_array_elements(l.draws::jsonb) d WHERE l.draws <> '') n (name)`
-	sqlHeadsLinedUp  = `SELECT ` + waitingColumns + ` FROM (SELECT l.id, l.floor_at, l.floor_id, greatest($6::bigint, $5::bigint / count(*) OVER ()) AS n FROM (` + sqlLined + `) l) e
-		CROSS JOIN LATERAL (SELECT * FROM penstock.job d WHERE d.lane = e.id AND d.state = 1 AND d.at <= $4 AND (d.at, d.id) >= (e.floor_at, e.floor_id) ORDER BY d.at, d.id LIMIT e.n) j`
-)
+	sqlLater   = `(SELECT f.at FROM penstock.job f WHERE f.lane = l.id AND f.state = 1 AND f.at > ` + sqlNow + ` ORDER BY f.at, f.id LIMIT 1)`
+	sqlLinedUp = `SELECT ` + laneColumns + `, ` + sqlLater + ` FROM (` + sqlLined + `) l JOIN penstock.band b ON b.id = ANY (ARRAY[l.band]) ORDER BY l.ord, l.vtime, l.id`
 
-// Its parameters are numbered otherwise: $3 is until when, and $4 how many lanes.
-var sqlNextGatesLinedUp = sqlNextGates + strings.ReplaceAll(sqlDrawn, "$3", "$4")
+	// The lanes that are lined up or were noted as about to wake, each once.
+	sqlSeen = `SELECT DISTINCT ON (v.id) v.* FROM (SELECT id, floor_at, floor_id, draws FROM (` + sqlLined + `) r UNION ALL
+		SELECT l.id, least(l.floor_at, w.at), CASE WHEN w.at <= l.floor_at THEN 0 ELSE l.floor_id END, l.draws FROM ` + sqlWoken + ` JOIN penstock.lane l ON l.id = ANY (ARRAY[w.id])) v
+		ORDER BY v.id, v.floor_at, v.floor_id`
+	sqlDrawn      = `SELECT DISTINCT d.value ->> 0 FROM (` + sqlSeen + `) l CROSS JOIN LATERAL jsonb_array_elements(l.draws::jsonb) d WHERE l.draws <> ''`
+	sqlLimitsSeen = sqlLimits + `(` + sqlDrawn + ` UNION SELECT unnest(current_setting('penstock_claim.limits')::text[])) n (name)` + sqlLimitParts
+	sqlHeadsSeen  = `SELECT ` + waitingColumns + ` FROM (SELECT l.*, greatest($5::bigint, $4::bigint / count(*) OVER ()) AS n FROM (` + sqlSeen + `) l) e
+		CROSS JOIN LATERAL (SELECT * FROM penstock.job d WHERE d.lane = e.id AND d.state = 1 AND d.at <= ` + sqlNow + ` AND (d.at, d.id) >= (e.floor_at, e.floor_id) ORDER BY d.at, d.id LIMIT e.n) j`
+
+	sqlNextGatesSeen = `SELECT n.name, (` + sqlNextGateOf + `AND g.opens_at > ` + sqlNow + ` + $2 AND g.opens_at <= ` + sqlNow + ` + $4) FROM (` + sqlDrawn + `) n (name)`
+)

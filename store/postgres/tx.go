@@ -30,7 +30,8 @@ type tx struct {
 	lanesOf *laneBook
 	guess   *guess
 
-	now   int64
+	now   int64   // of a transaction that is alone also the server's setting penstock_claim.now
+	soon  *sight  // nil: nothing is known of the picture
 	ids   []int64 // taken from the sequence and not used yet
 	ready []statement
 	dirty dirty
@@ -132,6 +133,9 @@ type dirty struct {
 func (t *tx) flush() {
 	if len(t.calls) > 0 {
 		t.flushCalls()
+	}
+	if len(t.dirty.lanes)+len(t.dirty.gates) > 0 {
+		t.soon = nil // it goes by what was not written yet
 	}
 	if len(t.dirty.lanes) > 0 {
 		t.flushLanes(sortedValues(t.dirty.lanes))

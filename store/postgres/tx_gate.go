@@ -191,7 +191,7 @@ func (t *tx) NextGate(bands []int64, at int64) (next int64, err error) {
 // NextGates is known by the picture of a claim.
 func (t *tx) NextGates(limits []string, bands []int64, at, until int64) (map[string]int64, error) {
 	if missing := unknown(limits, t.kept.awaited); len(missing) > 0 {
-		if err := t.ask([]statement{t.nextGates(sqlNextGatesByName, bands, at, until, missing)}); err != nil {
+		if err := t.ask([]statement{t.nextGates(sqlNextGates, bands, at, until, missing)}); err != nil {
 			return nil, err
 		}
 	}
@@ -220,9 +220,8 @@ func (t *tx) nextGates(sql string, args ...any) statement {
 
 // A limit has few gates, found by its name; those of a band may be many.
 const (
-	sqlNextGatesByName = sqlNextGates + `unnest($4::text[]) n (name)`
-	sqlNextGates       = `SELECT n.name, (SELECT min(g.opens_at) FROM penstock.gate g WHERE g.limit_name = ANY (ARRAY[n.name])
-		AND g.band + 0 = ANY ($1::bigint[]) AND g.opens_at > $2 AND g.opens_at <= $3) FROM `
+	sqlNextGateOf = `SELECT min(g.opens_at) FROM penstock.gate g WHERE g.limit_name = ANY (ARRAY[n.name]) AND g.band + 0 = ANY ($1::bigint[]) `
+	sqlNextGates  = `SELECT n.name, (` + sqlNextGateOf + `AND g.opens_at > $2 AND g.opens_at <= $3) FROM unnest($4::text[]) n (name)`
 )
 
 // NextLater reads in the trip of the commit, before it.
@@ -243,7 +242,7 @@ const sqlNextGate = `SELECT min(f.opens_at) FROM unnest($1::bigint[]) e (band) C
 func (t *tx) WakeGates(limit string, at int64) error {
 	t.flush() // what was saved before must not overwrite it
 	t.kept.moved()
-	t.kept.gates = nil
+	t.kept.gates, t.soon = nil, nil
 	if base, ok := strings.CutSuffix(limit, "/*"); ok {
 		// All names with the prefix "base/": '0' is the byte after '/', and the column sorts by bytes.
 		return t.write(`UPDATE penstock.gate SET opens_at = $1 WHERE limit_name >= $2 AND limit_name < $3 AND opens_at > $1 AND `+sqlNotEmpty, at, base+"/", base+"0")

@@ -43,42 +43,6 @@ func (t *tx) lanes(into *[]engine.Lane, sql string, args ...any) statement {
 	}}
 }
 
-// lanesAtGates is a query for lanes together with their gates and whether their
-// queues are paused, for lanes that are about to wake.
-func (t *tx) lanesAtGates(into *[]engine.Lane, sql string, args ...any) statement {
-	return statement{sql: sql, args: args, each: func(s scan) error {
-		var opensAt, vclock *int64
-		var paused bool
-		l, err := readLane(func(lane ...any) error { return s(append(lane, &opensAt, &vclock, &paused)...) })
-		if err != nil {
-			return err
-		}
-		*into = append(*into, l)
-		put(&t.kept.lanes, l.ID, l)
-		g := maybe[engine.Gate]{found: opensAt != nil && vclock != nil}
-		if g.found {
-			g.row = engine.Gate{Band: l.Band.ID, Limit: l.Gate, OpensAt: *opensAt, VClock: *vclock}
-		}
-		put(&t.kept.gates, engine.GateKey{Band: l.Band.ID, Limit: l.Gate}, g)
-		if !paused {
-			put(&t.kept.unpaused, l.Band.Queue, true)
-		}
-		return nil
-	}}
-}
-
-// lanesToWake reads the lanes of the first announcements, which are about to be taken.
-func (t *tx) lanesToWake(n int) statement {
-	return t.lanesAtGates(new([]engine.Lane), sqlLanesToWake, n)
-}
-
-const (
-	sqlLanesAtGates = `SELECT ` + laneColumns + `, g.opens_at, g.vclock, EXISTS (SELECT 1 FROM penstock.queue q WHERE q.name = b.queue)
-		FROM penstock.lane l JOIN penstock.band b ON b.id = ANY (ARRAY[l.band])
-		LEFT JOIN penstock.gate g ON g.limit_name = ANY (ARRAY[l.gate]) AND g.band = ANY (ARRAY[l.band])`
-	sqlLanesToWake = sqlLanesAtGates + ` WHERE l.id = ANY (ARRAY(SELECT w.lane FROM penstock.wake w ORDER BY w.id LIMIT $1))`
-)
-
 func (t *tx) listLanes(sql string, args ...any) (lanes []engine.Lane, err error) {
 	err = t.ask([]statement{t.lanes(&lanes, sql, args...)})
 	return lanes, err
@@ -281,21 +245,17 @@ func (t *tx) SleepingLanes(at int64, n int) ([]engine.Lane, error) {
 	if lanes, ok := take(&t.kept.sleepers); ok {
 		due := lanes[:0]
 		for _, l := range lanes {
-			if l.NextAt <= at { // the server's clock went on since Now
+			if l.NextAt <= at {
 				due = append(due, l)
 			}
 		}
+		slices.SortFunc(due, func(a, b engine.Lane) int { return cmp.Or(cmp.Compare(a.NextAt, b.NextAt), cmp.Compare(a.ID, b.ID)) })
 		return due[:min(n, len(due))], nil
 	}
 	return t.listLanes(sqlSleepingLanes, at, n)
 }
 
-const (
-	sqlSleepingLanes = sqlLanesOf + ` WHERE l.state = 2 AND l.next_at <= $1 ORDER BY l.next_at, l.id LIMIT $2`
-
-	sqlSleepers    = sqlLanesAtGates + ` WHERE l.state = 2 AND l.next_at <= $2 ORDER BY l.next_at, l.id LIMIT $1`
-	sqlSleepersNow = sqlLanesAtGates + ` WHERE l.state = 2 AND l.next_at <= (SELECT ` + nowOnServer + `) ORDER BY l.next_at, l.id LIMIT $1`
-)
+const sqlSleepingLanes = sqlLanesOf + ` WHERE l.state = 2 AND l.next_at <= $1 ORDER BY l.next_at, l.id LIMIT $2`
 
 func (t *tx) NextSleeper(bands []int64) (at int64, err error) {
 	if firsts, ok := t.firstsOf(bands); ok {

@@ -55,11 +55,8 @@ func (t *tx) limitsByName(names []string) statement { return t.limits(sqlLimitsB
 
 const (
 	sqlLimitsByName = sqlLimits + `(SELECT unnest($1::text[])) n (name)` + sqlLimitParts
-	// Those of which a claim is about to learn that starts have ended.
-	sqlLimitsEnded = sqlLimits + `(SELECT DISTINCT w.limit_name FROM (SELECT limit_name FROM penstock.wake ORDER BY id LIMIT $1) w WHERE w.limit_name <> '') n (name)` + sqlLimitParts
-
-	sqlLimits     = `SELECT n.name, s.state, r.declared, r.set_spec, p.declared, p.set_spec FROM `
-	sqlLimitParts = ` LEFT JOIN penstock.limit_state s ON s.name = ANY (ARRAY[n.name]) LEFT JOIN penstock.limit_spec r ON r.name = ANY (ARRAY[n.name])
+	sqlLimits       = `SELECT n.name, s.state, r.declared, r.set_spec, p.declared, p.set_spec FROM `
+	sqlLimitParts   = ` LEFT JOIN penstock.limit_state s ON s.name = ANY (ARRAY[n.name]) LEFT JOIN penstock.limit_spec r ON r.name = ANY (ARRAY[n.name])
 		LEFT JOIN penstock.limit_spec p ON p.name = ANY (ARRAY[split_part(n.name, '/', 1) || '/*'])`
 )
 
