@@ -34,7 +34,8 @@ const (
 func (w *worker) fetch(ctx context.Context) {
 	defer close(w.fetched)
 	watch := w.st.Watch(ctx)
-	idle := 0 // claims in a row that took nothing and said to ask again at once
+	idle := 0     // claims in a row that took nothing and said to ask again at once
+	more := false // the last ones left something
 	for ctx.Err() == nil {
 		w.answerSignals(watch)
 		next := limit.Never
@@ -42,7 +43,7 @@ func (w *worker) fetch(ctx context.Context) {
 		took, asked := 0, w.toAsk()
 		short := len(asked) == 0 || w.o.capped()
 		for _, a := range asked {
-			res, err := w.claim(ctx, a)
+			res, err := w.claim(ctx, a, more)
 			if err != nil {
 				break // ctx ended, or we have a new identity
 			}
@@ -53,12 +54,13 @@ func (w *worker) fetch(ctx context.Context) {
 			next = min(next, res.NextAt)
 		}
 		w.setShort(short)
+		more = took > 0 && (short || w.c.clock.until(next) <= 0)
 		if took > 0 {
 			idle = 0
 			if w.soonMore() {
 				_ = sleep(ctx, gather)
 			}
-			if short || w.c.clock.until(next) <= 0 {
+			if more {
 				continue
 			}
 		}
@@ -143,7 +145,7 @@ func (w *worker) toAsk() []ask {
 // claim makes one claim. When the store fails, it is repeated with its token,
 // so that jobs leased by a commit whose reply was lost are found. It returns an
 // error only if ctx ended or the worker's identity changed.
-func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
+func (w *worker) claim(ctx context.Context, a ask, more bool) (store.ClaimResult, error) {
 	w.mu.Lock()
 	if w.refused {
 		w.refused = false
@@ -154,7 +156,7 @@ func (w *worker) claim(ctx context.Context, a ask) (store.ClaimResult, error) {
 		Worker: w.id, Token: rand.Int64N(1<<62) + 1,
 		Queues: a.queues, Kinds: w.kinds, Run: w.o.Run,
 		Places: a.places, Prefetch: a.prefetch, Lead: lead, Horizon: ahead, Stagger: w.horizon.stagger(lead, w.c.cfg.Random()),
-		SuspectFree: w.places.suspects < suspectOne,
+		SuspectFree: w.places.suspects < suspectOne, More: more,
 	}
 	w.claiming = r.Token
 	w.mu.Unlock()

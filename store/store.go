@@ -118,6 +118,9 @@ type ClaimRequest struct {
 	// SuspectFree says that the worker runs no suspect. A suspect is a job whose
 	// process vanished; a claim returns at most one, and only to such a worker.
 	SuspectFree bool
+	// More says that the worker's last claim left something that could be started, so
+	// that a look whether there is anything is not worth a store's while.
+	More bool
 }
 
 // Claimed is a job with its permits and its lease.

@@ -21,7 +21,7 @@ const (
 
 // Claim takes jobs together with their permits.
 func (s *Store) Claim(ctx context.Context, r store.ClaimRequest) (store.ClaimResult, error) {
-	if told := s.db.Told(); !told && !r.Repeat {
+	if told := s.db.Told(); !told && !r.Repeat && !r.More {
 		// A look that writes nothing: most claims of an idle or blocked worker end here.
 		res, busy, err := s.look(ctx, r)
 		if err != nil || !busy {

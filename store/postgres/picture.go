@@ -21,7 +21,7 @@ type sight struct {
 	from    map[int64]floor // of these and of lanes about to wake: where their jobs were read from
 	jobs    []*engine.Job   // their first ones
 	guess   int             // how many of them were asked for
-	awaited map[string]maybe[int64]
+	opening []opening       // of what they draw on
 
 	// What was read before lanes woke.
 	worker string
@@ -29,10 +29,14 @@ type sight struct {
 	before map[engine.GateKey]maybe[engine.Gate] // gates of lanes about to wake
 }
 
+// opening is a limit, with a gate that opens soon, or with none.
+type opening struct {
+	limit    string
+	band, at *int64
+}
+
 func (t *tx) newSight(p engine.PictureAsk) *sight {
-	t.kept.awaited = make(map[string]maybe[int64])
-	return &sight{ask: p, guess: t.guess.heads(p.Heads), from: make(map[int64]floor), awaited: t.kept.awaited,
-		before: make(map[engine.GateKey]maybe[engine.Gate])}
+	return &sight{ask: p, guess: t.guess.heads(p.Heads), from: make(map[int64]floor), before: make(map[engine.GateKey]maybe[engine.Gate])}
 }
 
 func (s *sight) jobsFrom(lane int64, f floor) {
@@ -74,7 +78,12 @@ func (t *tx) sight(s *sight) []statement {
 			return nil
 		}},
 		t.limits(sqlLimitsSeen, of...),
-		t.nextGates(sqlNextGatesSeen, append(of[:3:3], s.ask.Reach)...),
+		{sql: sqlOpening, args: append(of[:3:3], s.ask.Reach), each: func(sc scan) error {
+			var o opening
+			err := sc(&o.limit, &o.band, &o.at)
+			s.opening = append(s.opening, o)
+			return err
+		}},
 		jobsOf(&s.jobs, readWaiting, sqlHeadsSeen, append(of[:3:3], s.guess, leastHeads)...),
 	}
 }
@@ -92,6 +101,7 @@ func (t *tx) keepPicture(s *sight, p *engine.PictureAsk, gates []engine.Gate, la
 	t.keepGates(p, gates)
 	t.keepLanes(p, gates, lanes)
 	t.keepHeads(s)
+	t.keepAwaited(s, p)
 }
 
 // noneOpen reports whether it is known that no gate is open, and then notes it.
@@ -168,6 +178,18 @@ func (t *tx) keepHeads(s *sight) {
 	}
 }
 
+// keepAwaited notes when the first gate of each limit opens, if it does soon.
+func (t *tx) keepAwaited(s *sight, p *engine.PictureAsk) {
+	t.kept.awaited = make(map[string]maybe[int64])
+	for _, o := range s.opening {
+		m := t.kept.awaited[o.limit]
+		if o.at != nil && slices.Contains(p.Bands, *o.band) && (!m.found || *o.at < m.row) {
+			m = maybe[int64]{*o.at, true}
+		}
+		t.kept.awaited[o.limit] = m
+	}
+}
+
 // knownHeads takes out of what comes next those heads that are here already.
 func (t *tx) knownHeads(a *engine.Ahead) {
 	var missing []engine.HeadAsk
@@ -217,5 +239,6 @@ const (
 	sqlHeadsSeen  = `SELECT ` + waitingColumns + ` FROM (SELECT l.*, greatest($5::bigint, $4::bigint / count(*) OVER ()) AS n FROM (` + sqlSeen + `) l) e
 		CROSS JOIN LATERAL (SELECT * FROM penstock.job d WHERE d.lane = e.id AND d.state = 1 AND d.at <= ` + sqlNow + ` AND (d.at, d.id) >= (e.floor_at, e.floor_id) ORDER BY d.at, d.id LIMIT e.n) j`
 
-	sqlNextGatesSeen = `SELECT n.name, (` + sqlNextGateOf + `AND g.opens_at > ` + sqlNow + ` + $2 AND g.opens_at <= ` + sqlNow + ` + $4) FROM (` + sqlDrawn + `) n (name)`
+	sqlOpening = `SELECT n.name, g.band, g.opens_at FROM (` + sqlDrawn + `) n (name) LEFT JOIN penstock.gate g ON g.limit_name = ANY (ARRAY[n.name])
+		AND g.band + 0 = ANY ($1::bigint[]) AND g.opens_at > ` + sqlNow + ` + $2 AND g.opens_at <= ` + sqlNow + ` + $4`
 )

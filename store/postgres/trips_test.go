@@ -113,6 +113,30 @@ func TestRoundTripsAreBounded(t *testing.T) {
 			fs := finishesOf("w", res.Jobs)
 			bound("finish", 1, func() error { _, err := st.Finish(r.ctx(), fs); return err })
 		}
+		// It reads all in one trip where the bands are those that the claim before served.
+		for _, backlog := range []int{1, 3} {
+			for range 3 {
+				for range backlog {
+					r.must(insert(plain)())
+				}
+				left := backlog * size
+				for range backlog {
+					var res store.ClaimResult
+					bound("claim, as before", 2, func() (err error) {
+						req := r.request("w", size)
+						req.More = true
+						res, err = st.Claim(r.ctx(), req)
+						return err
+					})
+					left -= len(res.Jobs)
+					_, err := st.Finish(r.ctx(), finishesOf("w", res.Jobs))
+					r.must(err)
+				}
+				if left != 0 {
+					t.Errorf("%d jobs were not brought", left)
+				}
+			}
+		}
 		bound("heartbeat", 3, func() error { _, err := st.Heartbeat(r.ctx(), "w"); return err })
 		bound("claim, nothing there", 1, func() error {
 			req := r.request("w", 100)

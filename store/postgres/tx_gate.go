@@ -191,7 +191,18 @@ func (t *tx) NextGate(bands []int64, at int64) (next int64, err error) {
 // NextGates is known by the picture of a claim.
 func (t *tx) NextGates(limits []string, bands []int64, at, until int64) (map[string]int64, error) {
 	if missing := unknown(limits, t.kept.awaited); len(missing) > 0 {
-		if err := t.ask([]statement{t.nextGates(sqlNextGates, bands, at, until, missing)}); err != nil {
+		err := t.read(sqlNextGates, func(s scan) error {
+			var name string
+			var at *int64
+			err := s(&name, &at)
+			m := maybe[int64]{found: at != nil}
+			if m.found {
+				m.row = *at
+			}
+			put(&t.kept.awaited, name, m)
+			return err
+		}, bands, at, until, missing)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -204,25 +215,9 @@ func (t *tx) NextGates(limits []string, bands []int64, at, until int64) (map[str
 	return next, nil
 }
 
-func (t *tx) nextGates(sql string, args ...any) statement {
-	return statement{sql: sql, args: args, each: func(s scan) error {
-		var name string
-		var at *int64
-		err := s(&name, &at)
-		m := maybe[int64]{found: at != nil}
-		if m.found {
-			m.row = *at
-		}
-		put(&t.kept.awaited, name, m)
-		return err
-	}}
-}
-
 // A limit has few gates, found by its name; those of a band may be many.
-const (
-	sqlNextGateOf = `SELECT min(g.opens_at) FROM penstock.gate g WHERE g.limit_name = ANY (ARRAY[n.name]) AND g.band + 0 = ANY ($1::bigint[]) `
-	sqlNextGates  = `SELECT n.name, (` + sqlNextGateOf + `AND g.opens_at > $2 AND g.opens_at <= $3) FROM unnest($4::text[]) n (name)`
-)
+const sqlNextGates = `SELECT n.name, (SELECT min(g.opens_at) FROM penstock.gate g WHERE g.limit_name = ANY (ARRAY[n.name])
+	AND g.band + 0 = ANY ($1::bigint[]) AND g.opens_at > $2 AND g.opens_at <= $3) FROM unnest($4::text[]) n (name)`
 
 // NextLater reads in the trip of the commit, before it.
 func (t *tx) NextLater(bands []int64, at int64, then func(sleeper, gate int64)) error {

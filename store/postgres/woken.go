@@ -90,14 +90,8 @@ func (t *tx) sawSoon(p *engine.PictureAsk) bool {
 	if s == nil {
 		return false
 	}
-	var served []int64
-	for _, b := range p.Bands {
-		if _, ok := s.firsts[b]; ok { // in others there was nothing but lanes that woke
-			served = append(served, b)
-		}
-	}
-	t.guess.serve(s.worker, served)
-	if p.Now != t.now || !slices.Equal(served, s.ask.Bands) {
+	t.guess.serve(s.worker, p.Bands)
+	if p.Now != t.now || !s.readAll(p.Bands) {
 		return false
 	}
 	gates, ok := t.openNow(s, p)
@@ -108,13 +102,22 @@ func (t *tx) sawSoon(p *engine.PictureAsk) bool {
 	if !ok {
 		return false
 	}
+	t.keepPicture(s, p, gates, lanes)
 	waited := func(at int64) bool { return at > p.At() && at <= p.Until() }
 	for key, g := range t.dirty.gates {
 		if waited(g.OpensAt) || waited(s.before[key].row.OpensAt) {
-			delete(s.awaited, key.Limit)
+			delete(t.kept.awaited, key.Limit)
 		}
 	}
-	t.kept.awaited = s.awaited
-	t.keepPicture(s, p, gates, lanes)
 	return true
+}
+
+// readAll reports whether the gates of these bands were read, in this order, as far as
+// there were any, and no others.
+func (s *sight) readAll(bands []int64) bool {
+	read := slices.DeleteFunc(slices.Clone(s.ask.Bands), func(b int64) bool { _, there := s.firsts[b]; return !there })
+	asked := slices.DeleteFunc(slices.Clone(bands), func(b int64) bool { _, there := s.firsts[b]; return !there })
+	// The queue of a band that was not listed may be paused.
+	others := slices.ContainsFunc(s.gates, func(g engine.Gate) bool { return !slices.Contains(bands, g.Band) })
+	return slices.Equal(read, asked) && !others
 }
