@@ -151,6 +151,21 @@ type NewJob struct {
 	Ref       string // with Run: the call's id, unique within the run for ever
 	Hash      string // with Ref: a digest of the content; the same Ref with another Hash is a conflict
 	Line      int64  // with Ref: where it stood in its file, for messages
+	// Start says who would start the job at once; nil: nobody. It is a wish: see Starter.
+	Start *Starter
+}
+
+// A Starter is a worker that would start a new job at once, since it has a free place
+// for it and knows of nothing else to start. The store then writes the job as claimed by
+// the worker, in the same commit, and Inserted.Started says so. It does so only for the
+// only job of a call, and only if no claim would be kept from it: the job is new and due,
+// has not expired, and has no draws, no Unique, Run or Load; its queue is not paused; the
+// worker is registered and was not declared dead; and no other job of its lane waits and
+// is due. Otherwise, or where the store would have to wait to know all this, the job is
+// inserted as any other.
+type Starter struct {
+	Worker string
+	Token  int64 // the lease's, made at random, not 0
 }
 
 // Verdict says what became of a NewJob.
@@ -170,6 +185,9 @@ type Inserted struct {
 	State   State // of that job; 0: it ended and was pruned
 	Verdict Verdict
 	Line    int64 // of the first one, for Duplicate and Conflict by Ref
+	// Started is the job as a claim would have returned it, if it was started at once as
+	// NewJob.Start wished; else nil.
+	Started *Claimed
 }
 
 // Job is all a store knows of a job.

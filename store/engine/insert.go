@@ -30,7 +30,7 @@ func (s *Store) Insert(ctx context.Context, jobs []store.NewJob) (out []store.In
 		}
 	}
 	err = write(ctx, func(tx Tx) error {
-		out, err = Insert(tx, jobs)
+		out, err = insert(tx, jobs, Startable(jobs) && !tx.Overlaps())
 		return err
 	})
 	if err != nil {
@@ -43,8 +43,12 @@ func (s *Store) Insert(ctx context.Context, jobs []store.NewJob) (out []store.In
 // that commits nobody knows when.
 var errReplace = errors.New("a job with Replace inside a transaction of the caller's: this store cannot; enqueue it after the commit, or without Replace")
 
-// Insert writes all jobs or none within a transaction, which may be the user's own.
-func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
+// Insert writes all jobs or none within a transaction, which may be the user's own. It
+// starts none of them.
+func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) { return insert(tx, jobs, false) }
+
+// insert is Insert, and may start the job at once.
+func insert(tx Tx, jobs []store.NewJob, mayStart bool) ([]store.Inserted, error) {
 	for i := range jobs {
 		if err := checkJob(&jobs[i]); err != nil {
 			return nil, &store.InsertError{Index: i, Err: err}
@@ -60,7 +64,7 @@ func Insert(tx Tx, jobs []store.NewJob) ([]store.Inserted, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &inserter{tx: tx, now: now, limits: newLimits(tx), lanes: map[string]*laneUse{},
+	in := &inserter{tx: tx, now: now, limits: newLimits(tx), mayStart: mayStart, lanes: map[string]*laneUse{},
 		pending: map[string]bool{}, out: make([]store.Inserted, len(jobs))}
 	if tx.Overlaps() {
 		if err := in.lanesAhead(jobs); err != nil {
@@ -142,11 +146,13 @@ func (in *inserter) lanesAhead(jobs []store.NewJob) error {
 // inserter gathers the rows of one Insert. Rows are written at the end in one
 // go, but for jobs whose unique key or call id a later one may refer to.
 type inserter struct {
-	tx     Tx
-	now    int64
-	limits *limits
-	lanes  map[string]*laneUse
-	out    []store.Inserted
+	tx        Tx
+	now       int64
+	limits    *limits
+	mayStart  bool          // the only job is to be started at once, if nothing speaks against it
+	startedAs *store.NewJob // it, if it was
+	lanes     map[string]*laneUse
+	out       []store.Inserted
 
 	last    *laneUse // of the job before, and its key
 	lastKey *store.LaneKey
@@ -203,6 +209,11 @@ func (in *inserter) add(i int, n *store.NewJob) error {
 	}
 	if before != nil {
 		return in.succeed(before, j)
+	}
+	if in.mayStart {
+		if started, err := in.start(n, j); started || err != nil {
+			return err
+		}
 	}
 	if use.at == Empty {
 		in.dirty = append(in.dirty, use)
@@ -353,7 +364,7 @@ func (in *inserter) write() error {
 		return err
 	}
 	for k, j := range in.jobs {
-		in.out[in.index[k]] = store.Inserted{ID: j.ID, State: store.Waiting, Verdict: store.Created}
+		in.out[in.index[k]] = store.Inserted{ID: j.ID, State: j.State, Verdict: store.Created, Started: in.started(j)}
 		if c := in.calls[k]; c.Ref != "" {
 			c.Job = j.ID
 			if err := in.tx.AddCall(c); err != nil {

@@ -56,6 +56,14 @@ func newEnv(t *testing.T, f Factory) *env {
 	return e
 }
 
+// own goes on with the store as users have it, with ways to write that go past the hooks.
+func (e *env) own() {
+	if e.handle.Own != nil {
+		e.ledger = newLedger(e.handle.Own)
+		e.Store = e.ledger
+	}
+}
+
 func (e *env) must(err error) {
 	e.Helper()
 	if err != nil {

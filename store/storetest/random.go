@@ -50,6 +50,7 @@ type twins struct {
 
 func testRandomCompared(e *env) {
 	s := seed(e.T)
+	e.own()
 	for round := range uint64(6) {
 		clock := e.clock
 		model := memory.New(memory.Options{Now: clock.Now})
@@ -57,6 +58,7 @@ func testRandomCompared(e *env) {
 			order: [2]map[int64]int{{}, {}}}
 		if round > 0 { // the store starts empty again
 			fresh := newEnv(e.T, e.factory)
+			fresh.own()
 			fresh.clock.To(clock.Now())
 			model = memory.New(memory.Options{Now: fresh.clock.Now})
 			tw.env, tw.stores = fresh, [2]store.Store{fresh.Store, model}
@@ -144,8 +146,10 @@ func (tw *twins) step() {
 	worker := fmt.Sprint("w", tw.rnd.IntN(2))
 	name := []string{"rate", "cap", "both", "key/0", "key/1"}[tw.rnd.IntN(5)]
 	switch op := tw.rnd.IntN(40); {
-	case op < 9:
+	case op < 7:
 		tw.insert()
+	case op < 9:
+		tw.insertWishing(worker)
 	case op < 16:
 		tw.claim(worker)
 	case op < 25:
@@ -251,7 +255,32 @@ func (tw *twins) insert() {
 		}
 		j.Payload = fmt.Append(nil, tw.rnd.IntN(1000))
 	}
-	tw.both(fmt.Sprintf("insert %d into %+v", len(jobs), jobs[0].LaneKey), func(i int, s store.Store) string {
+	tw.write(jobs)
+}
+
+// insertWishing puts in a job that the worker wishes to start at once.
+func (tw *twins) insertWishing(worker string) {
+	tw.tokens++
+	opts := []opt{queue([]string{"a", "b"}[tw.rnd.IntN(2)]), prio(1 + tw.rnd.IntN(3)), group(fmt.Sprint(tw.rnd.IntN(6))), startBy(worker, tw.tokens)}
+	switch tw.rnd.IntN(12) {
+	case 0:
+		opts = append(opts, draw("rate", 1))
+	case 1:
+		opts = append(opts, at(tw.clock.Now()+tw.rnd.Int64N(9_000_000)))
+	case 2:
+		opts = append(opts, expires(tw.clock.Now()+tw.rnd.Int64N(9_000_000)))
+	case 3:
+		opts = append(opts, unique(fmt.Sprint("u", tw.rnd.IntN(5))))
+	}
+	tw.write(times(1, opts...))
+}
+
+func (tw *twins) write(jobs []store.NewJob) {
+	by := ""
+	if jobs[0].Start != nil {
+		by = " to be started by " + jobs[0].Start.Worker
+	}
+	tw.both(fmt.Sprintf("insert %d into %+v%s", len(jobs), jobs[0].LaneKey, by), func(i int, s store.Store) string {
 		got, err := s.Insert(tw.ctx, jobs)
 		// Whoever looks at lines brings lanes up to date with what was announced: until
 		// then a lane's share of service counts from another moment than the model's.
@@ -265,6 +294,10 @@ func (tw *twins) insert() {
 				tw.ids[i] = append(tw.ids[i], g.ID)
 			}
 			out += fmt.Sprint(" ", tw.name(i)(g.ID), g.State, g.Verdict)
+			if g.Started != nil {
+				out += fmt.Sprintf(" started at %d %q", g.Started.Slot-tw.clock.Now(), g.Started.Payload)
+				tw.held[i] = append(tw.held[i], *g.Started)
+			}
 		}
 		return out
 	})

@@ -45,6 +45,9 @@ func (o Options) NewEngine(db engine.DB) store.Store { return engine.New(o.wrap(
 // Handle is an opened store and its capabilities.
 type Handle struct {
 	Store store.Store
+	// Own is Store with ways to write that go past Options.Wrap, for tests that put
+	// nothing there; nil: it has none.
+	Own store.Store
 	// Another opens one more handle on the same data, as another process would;
 	// nil: the store has no others.
 	Another func(t testing.TB) store.Store
@@ -95,7 +98,7 @@ func Run(t *testing.T, f Factory) {
 	}
 	seen := make(map[string]bool)
 	for _, group := range [][]test{
-		insertTests, loadTests, claimTests, orderTests, placesTests, expiryTests,
+		insertTests, startTests, loadTests, claimTests, orderTests, placesTests, expiryTests,
 		permitTests, nextTests, finishTests, throttleTests, leaseTests, rescueTests,
 		cancelTests, replayTests, effectTests, limitTests, queueTests, inspectTests, whyTests,
 		eventTests, byteTests, operateTests, tidyTests, hazardTests, cutTests, caseTests, flatTests, randomTests, processTests,
