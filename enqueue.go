@@ -180,7 +180,7 @@ func (c *Client) Enqueue(ctx context.Context, kind string, payload any, opts ...
 			o.applyEnqueue(&j)
 		}
 	}
-	done, err := c.EnqueueMany(ctx, []NewJob{j})
+	done, err := c.insert(ctx, []NewJob{j}, "", c.insertOne)
 	if err != nil {
 		return Enqueued{}, fmt.Errorf("enqueue %q: %w", kind, bare(err))
 	}

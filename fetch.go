@@ -42,18 +42,25 @@ func (w *worker) fetch(ctx context.Context) {
 		w.setAsking()
 		took, asked := 0, w.toAsk()
 		short := len(asked) == 0 || w.o.capped()
+		tookAll := len(asked) > 0 && len(asked[0].queues) == len(w.o.Queues)
 		for _, a := range asked {
 			res, err := w.claim(ctx, a, more)
 			if err != nil {
+				tookAll = false
 				break // ctx ended, or we have a new identity
 			}
 			w.reach(a, res)
 			n := w.admit(res)
 			took += n
 			short = short || n >= a.places
+			tookAll = tookAll && a.leftNothing(res.Jobs)
 			next = min(next, res.NextAt)
 		}
-		w.setShort(short)
+		idleUntil := int64(0)
+		if tookAll {
+			idleUntil = next
+		}
+		w.setShort(short, idleUntil)
 		more = took > 0 && (short || w.c.clock.until(next) <= 0)
 		if took > 0 {
 			idle = 0
@@ -214,14 +221,10 @@ func (w *worker) admit(res store.ClaimResult) int {
 	w.mu.Lock()
 	w.claiming = 0
 	for i := range res.Jobs {
-		s := w.newStart(res.Jobs[i], w.claimedAs)
-		if w.recordAll {
-			s.recorded = make(chan struct{})
-		}
-		if old := w.held[s.job.ID]; old != nil { // it was taken from us, and we did not hear of it
+		s, old := w.hold(res.Jobs[i], w.claimedAs)
+		if old != nil {
 			lost = append(lost, old)
 		}
-		w.held[s.job.ID] = s
 		if w.places.admit(s) {
 			run = append(run, s)
 		}
@@ -237,6 +240,17 @@ func (w *worker) admit(res store.ClaimResult) int {
 	return len(res.Jobs)
 }
 
+// hold notes that a job is leased to this worker under the identity, and returns its start,
+// and an earlier one: the job was taken from us, and we did not hear of it. w.mu is held.
+func (w *worker) hold(j store.Claimed, as string) (s, old *start) {
+	s, old = w.newStart(j, as), w.held[j.ID]
+	if w.recordAll {
+		s.recorded = make(chan struct{})
+	}
+	w.held[j.ID] = s
+	return s, old
+}
+
 // leave frees the place of a start whose handler is over, and returns the start
 // that gets it, if any.
 func (w *worker) leave(s *start) *start {
@@ -248,12 +262,23 @@ func (w *worker) leave(s *start) *start {
 	defer w.mu.Unlock()
 	next := w.places.leave(s, took)
 	if next == nil || len(w.places.ahead)*2 == w.places.all*aheadPerPlace {
-		w.freed = true
+		w.placeFreed()
+	} else if w.short && w.freed && !w.asking {
+		w.signal()
 	}
-	if w.short && w.freed && !w.asking || s.job.Suspect {
+	if s.job.Suspect {
 		w.signal()
 	}
 	return next
+}
+
+// placeFreed notes that one more job could be claimed than the last claims knew. w.mu is
+// held.
+func (w *worker) placeFreed() {
+	w.freed = true
+	if w.short && !w.asking {
+		w.signal()
+	}
 }
 
 // setAsking notes that claims are under way: only their answers tell what a place is
@@ -266,10 +291,11 @@ func (w *worker) setAsking() {
 
 // setShort notes whether places are short: the last claims took as many jobs as
 // they could, so one more place is worth another claim. Where they took fewer, a
-// place that gets free changes nothing.
-func (w *worker) setShort(short bool) {
+// place that gets free changes nothing. Until the instant, the store's, nothing that the
+// claims saw is there to be started; 0: they left something, or did not see all.
+func (w *worker) setShort(short bool, idleUntil int64) {
 	w.mu.Lock()
-	w.asking, w.short = false, short
+	w.asking, w.short, w.idleUntil = false, short, idleUntil
 	if w.short && w.freed {
 		w.signal()
 	}

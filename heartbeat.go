@@ -104,10 +104,10 @@ func (w *worker) reconcile(leases []store.Lease, asked time.Time) {
 	for _, l := range leases {
 		theirs[l.ID] = l.Token
 		s := w.held[l.ID]
-		if s != nil && s.job.Token == l.Token || l.Token == w.claiming {
+		if s != nil && s.job.Token == l.Token || l.Token == w.claiming || w.wishes[l.Token] {
 			continue
 		}
-		// A claim or an outcome may be under way; the next heartbeat tells.
+		// An answer or an outcome may be under way; the next heartbeat tells.
 		if unknown[l] = true; w.unknown[l] {
 			strange = append(strange, store.Finish{ID: l.ID, Worker: w.id, Token: l.Token, Outcome: store.OutcomeReturned})
 		}

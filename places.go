@@ -77,6 +77,11 @@ func (p *places) leave(s *start, took time.Duration) *start {
 	if took > 0 {
 		p.measure(took)
 	}
+	return p.pass()
+}
+
+// pass hands a place that is left to the next start that waits for one, or frees it.
+func (p *places) pass() *start {
 	if p.taken > p.all { // the number of places was cut
 		p.taken--
 		return nil
@@ -95,12 +100,45 @@ func (p *places) leave(s *start, took time.Duration) *start {
 
 // gone forgets a claimed job.
 func (p *places) gone(s *start) {
-	if p.byQueue[s.job.Queue]--; p.byQueue[s.job.Queue] <= 0 {
-		delete(p.byQueue, s.job.Queue)
-	}
+	p.goneOf(s.job.Queue)
 	if s.job.Suspect {
 		p.suspects--
 	}
+}
+
+func (p *places) goneOf(queue string) {
+	if p.byQueue[queue]--; p.byQueue[queue] <= 0 {
+		delete(p.byQueue, queue)
+	}
+}
+
+// reserve takes a place for a job of the queue that may come, as admit does for one that
+// did, if a claim for the queues could bring it.
+func (p *places) reserve(queues []WorkQueue, queue string) bool {
+	free, served := p.free(), len(queues) == 0
+	for _, q := range queues {
+		switch {
+		case q.Name != queue:
+			free -= max(q.Reserve-p.byQueue[q.Name], 0)
+		case q.Max > 0 && p.byQueue[queue] >= q.Max:
+			return false
+		default:
+			served = true
+		}
+	}
+	if !served || free <= 0 {
+		return false
+	}
+	p.taken++
+	p.byQueue[queue]++
+	return true
+}
+
+// giveUp gives a reserved place back, and returns the start that gets it, or nil if the
+// place is free now.
+func (p *places) giveUp(queue string) *start {
+	p.goneOf(queue)
+	return p.pass()
 }
 
 // takeWaiting removes and returns what was claimed and has no place.
@@ -163,6 +201,20 @@ type ask struct {
 	queues   []store.QueueAsk
 	places   int
 	prefetch int
+}
+
+// leftNothing says that the claim took fewer jobs than it could, in all and of each queue.
+func (a ask) leftNothing(jobs []store.Claimed) bool {
+	got := make(map[string]int, len(a.queues))
+	for i := range jobs {
+		got[jobs[i].Queue]++
+	}
+	for _, q := range a.queues {
+		if got[q.Name] >= q.Max {
+			return false
+		}
+	}
+	return len(jobs) < a.places
 }
 
 // asks says which claims are worth making: none if there is no place. order is

@@ -47,19 +47,23 @@ type worker struct {
 	claimedAs string  // fetch's own: the identity of its last claim
 	horizon   horizon // fetch's own
 
-	mu       sync.Mutex
-	id       string
-	held     map[int64]*start // claimed, and the outcome not stored
-	places   places
-	asking   bool                 // see setAsking
-	short    bool                 // see setShort
-	freed    bool                 // a place got free since the last claims
-	refused  bool                 // or one would be: an API has nothing left, since the last claim
-	claiming int64                // token of the claim under way
-	unknown  map[store.Lease]bool // leases the last heartbeat told of that we do not hold
-	beat     time.Time            // when the last heartbeat that arrived was sent
-	badBeat  time.Time            // when heartbeats last failed
-	saidFull bool
+	mu        sync.Mutex
+	id        string
+	held      map[int64]*start // claimed, and the outcome not stored
+	wishes    map[int64]bool   // tokens of the jobs that are being enqueued to be started here
+	places    places
+	asking    bool                 // see setAsking
+	short     bool                 // see setShort
+	idleUntil int64                // see setShort
+	ending    bool                 // told to stop: nothing more begins
+	ended     bool                 // about to say goodbye: nothing more is taken in
+	freed     bool                 // a place got free since the last claims
+	refused   bool                 // or one would be: an API has nothing left, since the last claim
+	claiming  int64                // token of the claim under way
+	unknown   map[store.Lease]bool // leases the last heartbeat told of that we do not hold
+	beat      time.Time            // when the last heartbeat that arrived was sent
+	badBeat   time.Time            // when heartbeats last failed
+	saidFull  bool
 }
 
 func newWorkerID() string {
@@ -73,7 +77,7 @@ func (c *Client) newWorker(ctx context.Context, o WorkOptions, kinds []string) *
 		c: c, st: c.st, log: c.log, o: o, kinds: kinds, kindOf: c.kind,
 		wake: make(chan struct{}, 1), fetched: make(chan struct{}), hookRoom: make(chan struct{}, 8),
 		beats: make(chan struct{}, 1),
-		id:    newWorkerID(), held: map[int64]*start{},
+		id:    newWorkerID(), held: map[int64]*start{}, wishes: map[int64]bool{},
 	}
 	w.places = places{all: firstOf(o.Concurrency, autoFirst), byQueue: map[string]int{}}
 	w.fin = newFinisher(w)
@@ -92,11 +96,11 @@ func (w *worker) describe(id string) store.Worker {
 
 func (w *worker) grace() time.Duration { return firstOf(w.o.Grace, DefaultGrace) }
 
-// busy is how many jobs are held.
+// busy is how many jobs are held, or may be in a moment.
 func (w *worker) busy() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.held)
+	return len(w.held) + len(w.wishes)
 }
 
 // sayBeat lets tests see that a heartbeat was made.
@@ -173,6 +177,7 @@ func (w *worker) work(ctx context.Context) error {
 // end, so that nobody takes a job over that is still being run.
 func (w *worker) shutDown() error {
 	w.mu.Lock()
+	w.ending = true
 	waiting := w.places.takeWaiting(false)
 	for _, s := range w.held {
 		s.stopWaiting(errNotBegun)
@@ -209,6 +214,7 @@ func (w *worker) shutDown() error {
 	w.awaitHooks()
 	w.mu.Lock()
 	id := w.id
+	w.ended = true
 	w.mu.Unlock()
 	if e := w.st.Deregister(flush, id); e != nil && err == nil {
 		w.log.Warn("this worker could not be deregistered; it is forgotten when its lease is over", "error", e)

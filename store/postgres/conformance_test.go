@@ -20,11 +20,12 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Factory{Open: func(t testing.TB, o storetest.Options) storetest.Handle {
 		in := inSchema(t, dsn)
 		d := open(t, in, Options{Now: o.Now})
-		st := &group{Store: o.NewEngine(d)}
+		e := o.NewEngine(d)
+		st := &group{Store: e}
 		if o.Wrap == nil { // which sees what goes the engine's way
 			st.db = d
 		}
-		return storetest.Handle{Store: st, Another: func(t testing.TB) store.Store {
+		return storetest.Handle{Store: st, Own: &group{Store: e, db: d}, Another: func(t testing.TB) store.Store {
 			d := open(t, in, Options{Now: o.Now})
 			s := &group{Store: engine.New(d), db: d}
 			t.Cleanup(func() { _ = s.Close() })

@@ -45,6 +45,12 @@ func (g *group) Insert(ctx context.Context, jobs []store.NewJob) ([]store.Insert
 	if err := ctx.Err(); err != nil { // no leader asks for one caller
 		return nil, err
 	}
+	if g.db != nil {
+		var err error
+		if jobs, err = g.db.heedStart(ctx, jobs); err != nil {
+			return nil, err
+		}
+	}
 	if len(jobs) >= groupJobs {
 		return g.insert(ctx, jobs)
 	}

@@ -13,7 +13,8 @@ import (
 // ids, rows and commit are one round trip. It can if all of them are plain and the book
 // knows their lanes. Else, or if that is not true any more, or if another transaction
 // was in the way, nothing was written and done is false: the engine's way is to be
-// taken, which waits, tries again, and says what is wrong with a job.
+// taken, which waits, tries again, and says what is wrong with a job. Jobs that somebody
+// would start at once may be started: see commitStarting.
 func (d *db) insertPlain(ctx context.Context, jobs []store.NewJob) (out []store.Inserted, done bool, err error) {
 	p, ok := d.plainOf(jobs)
 	select {
@@ -26,26 +27,42 @@ func (d *db) insertPlain(ctx context.Context, jobs []store.NewJob) (out []store.
 	}
 	ctx, cancel := context.WithTimeout(ctx, appendWithin)
 	defer cancel()
-	var ids []int64
 	// What is lost on the way may have happened, unless the server said good-bye before
 	// it said that the statement has run.
 	s := &session{pool: d.others, name: d.text}
-	sql, args := p.statement(d.clock)
 	begun := time.Now()
-	err = s.only(ctx, statement{sql: sql, args: args, each: collect(&ids)})
+	waits := false // one of them, to be claimed
+	write := p.statement(d.clock)
+	write.each = func(sc scan) error {
+		in, now, started := store.Inserted{State: store.Waiting, Verdict: store.Created}, int64(0), false
+		columns := []any{&in.ID}
+		if p.starts != nil {
+			columns = append(columns, &now, &started)
+		}
+		if err := sc(columns...); err != nil {
+			return err
+		}
+		if started {
+			in.State, in.Started = store.Running, engine.Started(&jobs[len(out)], in.ID, now)
+		}
+		out, waits = append(out, in), waits || !started
+		return nil
+	}
+	if p.starts != nil {
+		err = d.commitStarting(ctx, s, write)
+	} else {
+		err = s.only(ctx, write)
+	}
 	again := ctx.Err() == nil && (errors.Is(err, errConflict) || errors.Is(err, store.ErrBusy) || s.cutBefore(err))
 	s.end(err)
 	d.dialAnew(err, time.Since(begun))
 	switch {
-	case again || err == nil && len(ids) == 0:
+	case again || err == nil && len(out) == 0:
 		return nil, false, nil
 	case err != nil:
 		return nil, true, err
-	}
-	d.hub.tell()
-	out = make([]store.Inserted, len(ids))
-	for i, id := range ids {
-		out[i] = store.Inserted{ID: id, State: store.Waiting, Verdict: store.Created}
+	case waits:
+		d.hub.tell()
 	}
 	return out, true, nil
 }
@@ -62,6 +79,8 @@ type plain struct {
 	parts   []string
 
 	names, declared, set []string
+
+	starts *starts // nil: nobody would start any of the jobs
 }
 
 // knows reports whether all jobs are plain and their lanes known.
@@ -116,6 +135,7 @@ func (d *db) plainOf(jobs []store.NewJob) (*plain, bool) {
 		p.lanes[i], p.ats[i], p.expires[i] = p.wakes[k], j.At, j.ExpiresAt
 		p.payloads[i], p.options[i] = j.Payload, store.EncodeOptions(j.Options)
 	}
+	p.starts = startsOf(jobs)
 	return p, n > 0
 }
 
@@ -128,17 +148,21 @@ func (p *plain) wake(lane int64, k *store.LaneKey, at int64) bool {
 }
 
 // statement returns the one that writes all, or nothing if limits' rows changed. Its
-// rows are the ids, in the order of the jobs.
-func (p *plain) statement(clock func() int64) (sql string, args []any) {
+// rows are the ids, in the order of the jobs; where jobs may be started, with the time
+// and whether they were.
+func (p *plain) statement(clock func() int64) statement {
 	var now any // the server's
 	if clock != nil {
 		now = clock()
 	}
-	args = []any{now, p.lanes, p.ats, p.expires, p.payloads, p.options, p.wakes, p.wakeAts, p.parts}
-	if len(p.names) == 0 {
-		return sqlPlain + sqlPlainRest, args
+	if p.starts != nil {
+		return p.starting(now)
 	}
-	return sqlPlain + sqlPlainIf + sqlPlainRest, append(args, p.names, p.declared, p.set)
+	args := []any{now, p.lanes, p.ats, p.expires, p.payloads, p.options, p.wakes, p.wakeAts, p.parts}
+	if len(p.names) == 0 {
+		return statement{sql: sqlPlain + sqlPlainRest, args: args}
+	}
+	return statement{sql: sqlPlain + sqlPlainIf + sqlPlainRest, args: append(args, p.names, p.declared, p.set)}
 }
 
 // The time is looked at once. Rows of limits are few, and looked up one by one.

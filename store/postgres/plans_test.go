@@ -204,6 +204,13 @@ func (r *rig) work(st *Store) {
 	later.At = 4e15
 	_, err := st.Insert(ctx, []store.NewJob{newJob(), newJob(), unique, call, keyed, later})
 	r.must(err)
+	start := newJob()
+	start.Group, start.Start = "idle", &store.Starter{Worker: worker, Token: r.token.Add(1)}
+	started, err := st.Insert(ctx, []store.NewJob{start})
+	r.must(err)
+	if started[0].Started == nil {
+		r.t.Errorf("%+v was not started", started[0])
+	}
 	unique.Replace = true
 	_, err = st.Insert(ctx, []store.NewJob{unique})
 	r.must(err)

@@ -96,6 +96,20 @@ func TestRoundTripsAreBounded(t *testing.T) {
 		bound("insert, keyed", 2, insert(again))
 		bound("insert, plain", 8, insert(plain))
 		bound("insert, plain, lane known", 1, insert(plain))
+		var started []store.Inserted
+		start := func() (err error) {
+			started, err = st.Insert(r.ctx(), []store.NewJob{r.wish("idle")})
+			return err
+		}
+		bound("insert, to be started", 8, start)
+		bound("insert, to be started, lane known", 1, start)
+		if started[0].Started == nil {
+			t.Errorf("%+v was not started", started[0])
+		}
+		bound("finish what was started", 1, func() error {
+			_, err := st.Finish(r.ctx(), finishesOf("w", []store.Claimed{*started[0].Started}))
+			return err
+		})
 		limited := make([]store.NewJob, size)
 		for i := range limited {
 			limited[i] = newJob("api", fmt.Sprint("key/", i))
