@@ -172,7 +172,9 @@ func (e *EnqueueError) Error() string { return fmt.Sprintf("job %d (%s): %v", e.
 // Unwrap returns the cause, such as a *store.UnknownLimitError.
 func (e *EnqueueError) Unwrap() error { return e.Err }
 
-// Enqueue stores a job. When it returns without an error, the job is durable.
+// Enqueue stores a job. When it returns without an error, the job is durable. Where a
+// worker of this client is idle, a job that nothing holds back is started at once: it is
+// running already when it is stored.
 func (c *Client) Enqueue(ctx context.Context, kind string, payload any, opts ...EnqueueOption) (Enqueued, error) {
 	j := NewJob{Kind: kind, Payload: payload}
 	for _, o := range opts {
@@ -180,7 +182,7 @@ func (c *Client) Enqueue(ctx context.Context, kind string, payload any, opts ...
 			o.applyEnqueue(&j)
 		}
 	}
-	done, err := c.insert(ctx, []NewJob{j}, "", c.insertOne)
+	done, err := c.EnqueueMany(ctx, []NewJob{j})
 	if err != nil {
 		return Enqueued{}, fmt.Errorf("enqueue %q: %w", kind, bare(err))
 	}
@@ -190,7 +192,7 @@ func (c *Client) Enqueue(ctx context.Context, kind string, payload any, opts ...
 // EnqueueMany stores all jobs or none, in one commit. The results are in the
 // order of the jobs. The error is an *[EnqueueError] if one of them was refused.
 func (c *Client) EnqueueMany(ctx context.Context, jobs []NewJob) ([]Enqueued, error) {
-	return c.insert(ctx, jobs, "", c.st.Insert)
+	return c.insert(ctx, jobs, "", c.insertOrStart)
 }
 
 type insertFunc func(ctx context.Context, jobs []store.NewJob) ([]store.Inserted, error)

@@ -19,8 +19,11 @@ type faulty struct {
 	noBeats  bool
 	finish   func(before bool) error // called before and after each Finish
 	claim    func(before bool) error
+	insert   func(before bool) error
 	finishes int
 	claims   int
+	wished   int // inserts of jobs to be started at once
+	started  int // and those that were
 }
 
 func (f *faulty) set(change func(f *faulty)) {
@@ -71,6 +74,40 @@ func (f *faulty) Claim(ctx context.Context, r store.ClaimRequest) (store.ClaimRe
 		}
 	}
 	return out, err
+}
+
+func (f *faulty) Insert(ctx context.Context, jobs []store.NewJob) ([]store.Inserted, error) {
+	f.mu.Lock()
+	cut, hook := f.cut, f.insert
+	if len(jobs) > 0 && jobs[0].Start != nil {
+		f.wished++
+	}
+	f.mu.Unlock()
+	if cut {
+		return nil, errStore
+	}
+	if hook != nil {
+		if err := hook(true); err != nil {
+			return nil, err
+		}
+	}
+	out, err := f.Store.Insert(ctx, jobs)
+	if err == nil && len(out) > 0 && out[0].Started != nil {
+		f.set(func(f *faulty) { f.started++ })
+	}
+	if hook != nil && err == nil {
+		if err := hook(false); err != nil {
+			return nil, err
+		}
+	}
+	return out, err
+}
+
+// counts tells how many claims, wishes and starts at once there were.
+func (f *faulty) counts() (claims, wished, started int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.claims, f.wished, f.started
 }
 
 func (f *faulty) Heartbeat(ctx context.Context, worker string) ([]store.Lease, error) {

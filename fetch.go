@@ -262,24 +262,16 @@ func (w *worker) leave(s *start) *start {
 	defer w.mu.Unlock()
 	next := w.places.leave(s, took)
 	if next == nil || len(w.places.ahead)*2 == w.places.all*aheadPerPlace {
-		w.placeFreed()
-	} else if w.short && w.freed && !w.asking {
-		w.signal()
+		w.freed = true
 	}
-	if s.job.Suspect {
+	if w.worthAClaim() || s.job.Suspect {
 		w.signal()
 	}
 	return next
 }
 
-// placeFreed notes that one more job could be claimed than the last claims knew. w.mu is
-// held.
-func (w *worker) placeFreed() {
-	w.freed = true
-	if w.short && !w.asking {
-		w.signal()
-	}
-}
+// worthAClaim says whether a place that got free is worth another claim. w.mu is held.
+func (w *worker) worthAClaim() bool { return w.short && w.freed && !w.asking }
 
 // setAsking notes that claims are under way: only their answers tell what a place is
 // worth that gets free meanwhile.
@@ -296,7 +288,7 @@ func (w *worker) setAsking() {
 func (w *worker) setShort(short bool, idleUntil int64) {
 	w.mu.Lock()
 	w.asking, w.short, w.idleUntil = false, short, idleUntil
-	if w.short && w.freed {
+	if w.worthAClaim() {
 		w.signal()
 	}
 	w.mu.Unlock()

@@ -205,7 +205,7 @@ type ask struct {
 
 // leftNothing says that the claim took fewer jobs than it could, in all and of each queue.
 func (a ask) leftNothing(jobs []store.Claimed) bool {
-	got := make(map[string]int, len(a.queues))
+	got := map[string]int{}
 	for i := range jobs {
 		got[jobs[i].Queue]++
 	}

@@ -56,7 +56,6 @@ type worker struct {
 	short     bool                 // see setShort
 	idleUntil int64                // see setShort
 	ending    bool                 // told to stop: nothing more begins
-	ended     bool                 // about to say goodbye: nothing more is taken in
 	freed     bool                 // a place got free since the last claims
 	refused   bool                 // or one would be: an API has nothing left, since the last claim
 	claiming  int64                // token of the claim under way
@@ -214,7 +213,6 @@ func (w *worker) shutDown() error {
 	w.awaitHooks()
 	w.mu.Lock()
 	id := w.id
-	w.ended = true
 	w.mu.Unlock()
 	if e := w.st.Deregister(flush, id); e != nil && err == nil {
 		w.log.Warn("this worker could not be deregistered; it is forgotten when its lease is over", "error", e)

@@ -255,9 +255,19 @@ func (l *line) Insert(ctx context.Context, jobs []store.NewJob) ([]store.Inserte
 	mine := make([]store.NewJob, len(jobs))
 	for i, j := range jobs {
 		j.At, j.ExpiresAt = there(j.At, -d), there(j.ExpiresAt, -d)
+		if by := j.Start; by != nil {
+			j.Start = &store.Starter{Worker: l.alias(by.Worker), Token: by.Token}
+		}
 		mine[i] = j
 	}
 	got, err := l.Store.Insert(ctx, mine)
+	for i := range got {
+		if c := got[i].Started; c != nil {
+			l.w.log.note("%s started job %d as it enqueued it", l.in.name, got[i].ID)
+			l.w.log.count("started at once")
+			shiftClaimed(c, d)
+		}
+	}
 	if err = l.reply("Insert", err); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ type incarnation struct {
 	now    chan struct{} // closed: handlers end at once
 	ended  chan error
 	client *penstock.Client
+	open   bool // client is set for good; under the process's lock
 
 	suspects atomic.Int64 // that run
 	trouble  atomic.Int64 // when a call to the store last failed or hung, µs since the world began
@@ -98,7 +99,23 @@ func (in *incarnation) connect(line *line, random func() float64) (err error) {
 	if err != nil {
 		return err
 	}
-	return in.p.w.apis.handle(in)
+	if err = in.p.w.apis.handle(in); err != nil {
+		return err
+	}
+	in.p.mu.Lock()
+	defer in.p.mu.Unlock()
+	in.open = true
+	return nil
+}
+
+// serving returns the client of the process if it lives and has connected, else nil.
+func (p *process) serving() *penstock.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life == nil || !p.life.open {
+		return nil
+	}
+	return p.life.client
 }
 
 // kill has the process vanish: nothing it does from here on has an effect.

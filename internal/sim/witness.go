@@ -126,6 +126,9 @@ func (t *witnessTx) AddJobs(jobs []*engine.Job, bodies []engine.Body) error {
 	err := t.Tx.AddJobs(jobs, bodies)
 	for _, j := range jobs {
 		t.later(func() { t.d.jobs[j.ID] = &book{state: store.Waiting} })
+		if j.State == store.Running && err == nil { // started at once
+			err = t.lease(j)
+		}
 	}
 	return err
 }
@@ -139,16 +142,24 @@ func (t *witnessTx) UnendJobs(jobs []*engine.Job) error {
 
 func (t *witnessTx) Lease(jobs []*engine.Job) error {
 	for _, j := range jobs {
-		lanes, err := t.Tx.Lanes([]int64{j.Lane})
-		if err != nil {
+		if err := t.lease(j); err != nil {
 			return err
 		}
-		lane := lanes[0]
-		next := book{state: store.Running, worker: j.Worker, token: j.Token, charges: slices.Clone(j.Charges)}
-		id, slot, at := j.ID, j.Slot, j.LeaseAt
-		t.later(func() { t.leased(id, slot, at, lane, next) })
 	}
 	return t.Tx.Lease(jobs)
+}
+
+// lease notes a lease, to be judged at the commit.
+func (t *witnessTx) lease(j *engine.Job) error {
+	lanes, err := t.Tx.Lanes([]int64{j.Lane})
+	if err != nil {
+		return err
+	}
+	lane := lanes[0]
+	next := book{state: store.Running, worker: j.Worker, token: j.Token, charges: slices.Clone(j.Charges)}
+	id, slot, at := j.ID, j.Slot, j.LeaseAt
+	t.later(func() { t.leased(id, slot, at, lane, next) })
+	return nil
 }
 
 // leased judges one lease.

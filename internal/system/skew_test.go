@@ -46,7 +46,13 @@ func (s skewed) Insert(ctx context.Context, jobs []store.NewJob) ([]store.Insert
 		s.meant(&jobs[i].At)
 		s.meant(&jobs[i].ExpiresAt)
 	}
-	return s.Store.Insert(ctx, jobs)
+	got, err := s.Store.Insert(ctx, jobs)
+	for i := range got {
+		if c := got[i].Started; c != nil {
+			s.seenJob(&c.Job)
+		}
+	}
+	return got, err
 }
 
 func (s skewed) Heartbeat(ctx context.Context, worker string) ([]store.Lease, error) {
