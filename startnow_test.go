@@ -302,7 +302,7 @@ func TestWishWhoseReplyIsLost(t *testing.T) {
 					case lost:
 						return errStore
 					default:
-						time.Sleep(time.Minute) // many heartbeats
+						<-time.After(time.Minute) // many heartbeats
 					}
 					return nil
 				}
@@ -405,7 +405,7 @@ func TestDeclaredDeadDuringAWish(t *testing.T) {
 				if err == nil {
 					err = f.Store.Deregister(context.Background(), workers[0].ID)
 				}
-				time.Sleep(10 * time.Second) // it hears of it by its next heartbeat
+				<-time.After(10 * time.Second) // it hears of it by its next heartbeat
 				return err
 			}
 		})
