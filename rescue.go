@@ -10,15 +10,20 @@ import (
 const takeBack = "take back the jobs of dead processes"
 
 const (
-	rescueEvery = 250 * time.Millisecond
-	sweepEvery  = time.Minute
+	rescueOften  = 250 * time.Millisecond // where a death is seen at once
+	rescueSeldom = time.Second            // where it is seen when a lease is over
+	sweepEvery   = time.Minute
 )
 
 // rescue takes back the jobs of processes that died, until ctx ends. It asks
-// often, because a store on one machine sees a death at once; the question is
-// one small read.
+// often only where the store sees a death at once: the question is one small
+// read, but all processes ask it all the time.
 func (w *worker) rescue(ctx context.Context) {
-	for sleep(ctx, rescueEvery) == nil {
+	every := rescueSeldom
+	if w.st.SeesDeaths() {
+		every = rescueOften
+	}
+	for sleep(ctx, every) == nil {
 		if !w.mayJudge() {
 			w.c.trouble.clear(w, takeBack) // heartbeats tell whether the store works
 			continue

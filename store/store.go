@@ -204,6 +204,10 @@ type Leaser interface {
 	// suspect; one lost lostMax times as a suspect is dead. It works in bounded
 	// chunks and returns the jobs taken back.
 	Rescue(ctx context.Context, lostMax int) ([]Job, error)
+	// SeesDeaths reports whether the store can see at first hand that a process died,
+	// as one on a single machine can, so that it is worth asking Rescue often. Else a
+	// death shows when a lease is over, and not before. It asks nobody, and never changes.
+	SeesDeaths() bool
 	// Cancels returns the jobs that the worker runs and somebody cancelled.
 	Cancels(ctx context.Context, worker string) ([]int64, error)
 	// Sweep looks for lanes that should be awake and are not: a safety net. Every

@@ -107,6 +107,9 @@ func (s *Store) Rescue(ctx context.Context, lostMax int) ([]store.Job, error) {
 	return all, nil
 }
 
+// SeesDeaths asks the DB.
+func (s *Store) SeesDeaths() bool { return s.db.SeesDeaths() }
+
 func (s *Store) dead(w WorkerRow, now int64) bool {
 	if s.db.Alive(w.Worker) == Gone {
 		return true

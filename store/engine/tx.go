@@ -37,6 +37,8 @@ type DB interface {
 	// Alive tells what the store knows at first hand about a worker's process,
 	// without waiting for its lease.
 	Alive(w store.Worker) Liveness
+	// SeesDeaths reports whether Alive may ever tell that a process is gone.
+	SeesDeaths() bool
 	Watch(ctx context.Context) <-chan struct{}
 	Close() error
 }

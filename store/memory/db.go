@@ -190,6 +190,9 @@ func (db *DB) Alive(w store.Worker) engine.Liveness {
 	return db.opt.Alive(w)
 }
 
+// SeesDeaths reports whether there is an Options.Alive.
+func (db *DB) SeesDeaths() bool { return db.opt.Alive != nil }
+
 // Watch returns a channel that gets a value after each update that called for it
 // (engine.Tx.Notify). It stays silent once ctx has ended.
 func (db *DB) Watch(ctx context.Context) <-chan struct{} {

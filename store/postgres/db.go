@@ -311,6 +311,9 @@ func (d *db) Told() bool { return d.hub.fresh.Swap(false) }
 // Alive knows nothing at first hand: processes are on other machines.
 func (d *db) Alive(store.Worker) engine.Liveness { return engine.Unknown }
 
+// SeesDeaths is false.
+func (d *db) SeesDeaths() bool { return false }
+
 func (d *db) Watch(ctx context.Context) <-chan struct{} { return d.hub.watch(ctx) }
 
 // Close waits for transactions under way.

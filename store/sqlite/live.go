@@ -84,11 +84,14 @@ func (l *live) learn(worker, boot string) {
 	l.mu.Unlock()
 }
 
+// sees reports whether a death can be seen at all.
+func (l *live) sees() bool { return l.boot != "" }
+
 // alive answers for workers of this kernel that were read from the file before.
 func (l *live) alive(worker string) engine.Liveness {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.boot == "" || l.boots[worker] != l.boot {
+	if !l.sees() || l.boots[worker] != l.boot {
 		return engine.Unknown
 	}
 	locked, err := byteLocked(l.probe, byteOf(worker))

@@ -179,6 +179,9 @@ func TestAlive(t *testing.T) {
 			t.Errorf("%s: liveness %v, expected %v", when, got, want)
 		}
 	}
+	if !d.SeesDeaths() {
+		t.Error("the store says that it sees no deaths")
+	}
 	is("never registered", "nobody", engine.Unknown)
 
 	c := start(t, "worker", path, "w1")

@@ -250,6 +250,9 @@ func (d *db) Peek(ctx context.Context, fn func(engine.Tx) error) error { return 
 
 func (d *db) Alive(w store.Worker) engine.Liveness { return d.live.alive(w.ID) }
 
+// SeesDeaths is true where the system tells which processes there are.
+func (d *db) SeesDeaths() bool { return d.live.sees() }
+
 func (d *db) Watch(ctx context.Context) <-chan struct{} { return d.watcher.watch(ctx) }
 
 // Close waits for updates and views under way.

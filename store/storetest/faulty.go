@@ -181,6 +181,7 @@ func (f *FaultyStore) Finish(ctx context.Context, fs []store.Finish) ([]store.Fi
 func (f *FaultyStore) Rescue(ctx context.Context, lostMax int) ([]store.Job, error) {
 	return get(f, "Rescue", func() ([]store.Job, error) { return f.s.Rescue(ctx, lostMax) })
 }
+func (f *FaultyStore) SeesDeaths() bool { return f.s.SeesDeaths() }
 func (f *FaultyStore) Cancels(ctx context.Context, worker string) ([]int64, error) {
 	return get(f, "Cancels", func() ([]int64, error) { return f.s.Cancels(ctx, worker) })
 }

@@ -70,6 +70,9 @@ func testRescueFirstHand(e *env) {
 	if e.handle.Kill == nil {
 		e.Skip("the store knows no process at first hand")
 	}
+	if !e.SeesDeaths() {
+		e.Error("the store says that it sees no deaths")
+	}
 	gone, alive := e.worker("gone"), e.worker("alive")
 	lost, kept := e.started(gone), e.started(alive)
 	e.handle.Kill(gone)
