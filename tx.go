@@ -22,9 +22,10 @@ type Transaction any
 // it within 100 ms of the commit. A transaction on another database is refused:
 // [ErrOtherDatabase].
 //
-// PostgreSQL: the transaction may be of any isolation level and stay open for long;
-// it holds up nobody but those who enqueue the same unique key. Replace is refused.
-// SQLSTATE 40001 (a unique key was taken since the transaction's snapshot, in REPEATABLE
+// PostgreSQL: this process tells the workers of the commit; if it dies before, they
+// find the job within a second. The transaction may be of any isolation level and stay
+// open for long; it holds up nobody but those who enqueue the same unique key. Replace
+// is refused. SQLSTATE 40001 (a unique key was taken since the transaction's snapshot, in REPEATABLE
 // READ and above) and 40P01 (two transactions want each other's keys) mean: roll back and
 // run it again.
 //

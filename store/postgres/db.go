@@ -269,8 +269,8 @@ func (d *db) run(ctx context.Context, m mode, idle time.Duration, fn func(engine
 			s.end(err)
 		}
 		d.dialAnew(err, time.Since(begun))
-		if s.done && t.told {
-			d.hub.tell()
+		if s.done {
+			d.hub.committed(t)
 		}
 	}()
 	if err := fn(t); err != nil {

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"time"
+
 	"github.com/penstockhq/penstock/store/engine"
 )
 
@@ -51,8 +53,9 @@ func (p part[T]) first(n int) ([]T, bool) {
 }
 
 type wakes struct {
-	list []engine.Wake
-	more bool
+	list  []engine.Wake
+	more  bool
+	asked time.Time // by this process's clock
 }
 
 // take gives out what was read ahead, once.

@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstockhq/penstock/internal/pgtest"
 	"github.com/penstockhq/penstock/store/engine"
@@ -140,7 +142,7 @@ func TestJ4_ListenerInOpenTransaction(t *testing.T) {
 	}
 }
 
-// TestJ4_ForeignCommitIsFound: a caller's transaction commits, and nobody notifies.
+// TestJ4_ForeignCommitIsFound: a caller's transaction commits, which notifies nobody.
 func TestJ4_ForeignCommitIsFound(t *testing.T) {
 	r := newRig(t)
 	l := newListener(t, r, r.dsn)
@@ -151,6 +153,62 @@ func TestJ4_ForeignCommitIsFound(t *testing.T) {
 	l.quiet(300 * time.Millisecond)
 	r.must(g.commit())
 	l.heard("foreign commit")
+}
+
+// TestIdleWatchersAskNothing: while the listener hears, those who watch look once in
+// lookAnyway, and the store asks the server nothing in between.
+func TestIdleWatchersAskNothing(t *testing.T) {
+	r := newRig(t)
+	r.register("w")
+	c := new(trips)
+	st := c.open(t, r.dsn)
+	watch := st.Watch(r.ctx())
+	r.soon("listening", func() bool { st.db.hub.mu.Lock(); defer st.db.hub.mu.Unlock(); return !st.db.hub.deaf })
+	<-watch // what was said meanwhile was not heard
+	for round := range 4 {
+		<-watch
+		if sql := c.take(); round > 0 && len(sql) > 0 { // the first one may have begun before
+			t.Errorf("between two looks the server was asked:\n%s", strings.Join(sql, "\n"))
+		}
+		_, err := st.Claim(r.ctx(), r.request("w", 1))
+		r.must(err)
+		if sql := c.take(); len(sql) != 1 {
+			t.Errorf("a look took %d trips, want 1:\n%s", len(sql), strings.Join(sql, "\n"))
+		}
+	}
+}
+
+// dials is a tracer that tells of connections that could not be made.
+type dials struct {
+	trips
+	failed chan struct{}
+}
+
+func (d *dials) TraceConnectStart(ctx context.Context, _ pgx.TraceConnectStartData) context.Context {
+	return ctx
+}
+
+func (d *dials) TraceConnectEnd(_ context.Context, c pgx.TraceConnectEndData) {
+	if c.Err != nil {
+		select {
+		case d.failed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// TestFailedNotificationIsToldAgain: the network failed, and nobody else makes up for it.
+func TestFailedNotificationIsToldAgain(t *testing.T) {
+	r := newRig(t)
+	link := pgtest.Proxy(t, r.dsn)
+	d := &dials{failed: make(chan struct{}, 1)}
+	st := openWith(t, link.DSN(), func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = d }) // it has no connection yet
+	others := r.ears()
+	link.Refuse()
+	st.db.hub.tell()
+	<-d.failed
+	link.Pass()
+	others.hear("after", st)
 }
 
 // TestNotificationsWaitForOthers: a NOTIFY waits for whoever else notifies until that

@@ -49,8 +49,8 @@ func TestClaimsTellOfWhatTheyLeave(t *testing.T) {
 	}
 }
 
-// TestSweepsTellOfWhatTheyWake: what a caller's transaction enqueued is announced and
-// not told of. If a sweep comes first, it takes the announcement.
+// TestSweepsTellOfWhatTheyWake: what a process enqueued that was killed before it could
+// tell is announced only. If a sweep comes first, it takes the announcement.
 func TestSweepsTellOfWhatTheyWake(t *testing.T) {
 	r := newRig(t)
 	r.insert(newJob())

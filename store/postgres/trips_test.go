@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,7 +72,7 @@ func TestRoundTripsAreBounded(t *testing.T) {
 			t.Helper()
 			c.take()
 			r.must(do())
-			sql := c.take()
+			sql := slices.DeleteFunc(c.take(), looksForEnds) // nobody waits for them
 			n := len(sql)
 			t.Logf("%d jobs, %s: %d trips", size, what, n)
 			if n > most {

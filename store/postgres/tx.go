@@ -36,7 +36,9 @@ type tx struct {
 	ready []statement
 	dirty dirty
 	kept  kept
-	told  bool // those who watch are to be told of the commit
+	told  bool   // those who watch are to be told of the commit
+	ended bool   // it announced that starts ended, and told nobody
+	took  *wakes // announcements that it took; nil: none
 
 	newLanes map[string]int64 // ids of lanes that new jobs go to, by key
 	calls    []engine.Call    // new ones

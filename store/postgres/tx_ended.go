@@ -82,10 +82,12 @@ func (t *tx) EndDone(worker string, leases []engine.DoneLease, at int64, then fu
 	s := statement{sql: sqlEndDone, args: []any{ids, tokens, worker, at, t.mode == adding, passed}, each: func(s scan) error {
 		var j engine.DoneJob
 		var charges string
-		err := s(&j.ID, &charges)
+		var announced bool
+		err := s(&j.ID, &charges, &announced)
 		if err == nil {
 			j.Charges, err = decodeCharges(charges)
 		}
+		t.ended = t.ended || announced
 		done = append(done, j)
 		return err
 	}}
@@ -111,7 +113,7 @@ const sqlEndDone = `WITH gone AS (DELETE FROM penstock.job j USING unnest($1::bi
 		SELECT c.value ->> 0, CASE WHEN $4::bigint = 0 THEN ` + nowOnServer + ` ELSE $4 END, count(*), max(gone.passed),
 			coalesce(max((c.value ->> 2)::bigint) FILTER (WHERE gone.passed <> 0), 0) FROM gone, jsonb_array_elements(gone.charges::jsonb) c (value)
 		WHERE $5 AND gone.charges IS NOT NULL GROUP BY 1)
-	SELECT id, CASE WHEN $5 THEN '' ELSE coalesce(charges, '') END FROM gone`
+	SELECT id, CASE WHEN $5 THEN '' ELSE coalesce(charges, '') END, $5 AND charges IS NOT NULL FROM gone`
 
 func (t *tx) EndedJobs(ids []int64) ([]*engine.Job, error) {
 	if len(ids) == 0 {

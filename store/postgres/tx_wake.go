@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
@@ -51,8 +52,8 @@ func (t *tx) TakeWakes(n int) ([]engine.Wake, bool, error) {
 
 // takeWakes removes announcements. Nobody else does, so no row is locked.
 func (t *tx) takeWakes(n int) statement {
-	w := &wakes{}
-	t.kept.wakes = w
+	w := &wakes{asked: time.Now()}
+	t.kept.wakes, t.took = w, w
 	taken := 0
 	return statement{sql: sqlTakeWakes, args: []any{n}, each: func(s scan) error {
 		var lane, at int64

@@ -8,20 +8,19 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/penstockhq/penstock/store/engine"
 )
 
 const (
 	// notifyGap is the least time between two notifications of one process: a
 	// NOTIFY holds a lock of the whole server until its commit.
 	notifyGap = 20 * time.Millisecond
-	// lookEvery is how often the server is asked whether something was announced
-	// that nobody was notified of, as by a transaction of a caller's.
+	// lookEvery is how often those who watch look while nothing can be heard.
 	lookEvery = 100 * time.Millisecond
-	// lookAnyway is how often those who watch look though nothing was heard: whoever
-	// made something startable may have been killed before it could tell.
+	// lookAnyway is how often they look though nothing was heard: whoever made
+	// something startable may have been killed before it could tell.
 	lookAnyway = time.Second
+	// lastWords bounds how long a close waits for what is left to be told.
+	lastWords = time.Second
 	// listenFor is how long the listener waits before it makes sure that its
 	// connection is not dead.
 	listenFor = 400 * time.Millisecond
@@ -38,7 +37,10 @@ type hub struct {
 	watchers map[chan struct{}]bool
 	started  bool
 	deaf     bool // the listener is not connected
+	ends     ends // that this process announced
+	minding  bool // mindEnds runs
 
+	guests  guests
 	fresh   atomic.Bool   // this process told of something lately
 	pending chan struct{} // something is to be told to other processes
 	ctx     context.Context
@@ -49,9 +51,20 @@ type hub struct {
 func newHub(d *db, listen *pgx.ConnConfig, self int64) *hub {
 	h := &hub{d: d, listen: listen, self: strconv.FormatInt(self, 36), watchers: map[chan struct{}]bool{},
 		deaf: true, pending: make(chan struct{}, 1)}
+	h.guests = guests{h: h, open: map[string]time.Time{}, came: make(chan struct{}, 1)}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.wg.Go(h.notify)
 	return h
+}
+
+// start runs fn in a goroutine that close waits for, and reports whether it did: not
+// once the hub is being closed. h.mu is held.
+func (h *hub) start(fn func()) bool {
+	if h.ctx.Err() != nil {
+		return false
+	}
+	h.wg.Go(fn)
+	return true
 }
 
 // watch registers a channel until ctx ends.
@@ -59,11 +72,10 @@ func (h *hub) watch(ctx context.Context) <-chan struct{} {
 	ch := make(chan struct{}, 1)
 	h.mu.Lock()
 	h.watchers[ch] = true
-	if !h.started && h.ctx.Err() == nil {
+	if !h.started && h.start(h.poll) {
 		h.started = true
-		h.wg.Go(h.poll)
 		if h.listen != nil {
-			h.wg.Go(h.hear)
+			h.start(h.hear)
 		}
 	}
 	h.mu.Unlock()
@@ -87,35 +99,63 @@ func (h *hub) signal() {
 	}
 }
 
+// committed takes in what a transaction of this process means to others.
+func (h *hub) committed(t *tx) {
+	if t.told {
+		h.tell()
+	}
+	if t.took != nil && !t.took.more {
+		h.took(t.took.asked)
+	}
+	if t.ended {
+		h.ended()
+	}
+}
+
 // tell is called after a commit that makes something startable.
 func (h *hub) tell() {
 	h.fresh.Store(true)
 	h.signal()
-	if h.listen == nil {
-		return // nobody listens
+	if h.listen != nil { // else nobody listens
+		h.remember()
 	}
+}
+
+// remember notes that other processes are to be told.
+func (h *hub) remember() {
 	select {
 	case h.pending <- struct{}{}:
 	default:
 	}
 }
 
-// notify tells other processes, in transactions of its own.
+// notify tells other processes, in transactions of its own, until the hub is closed.
+// What fails is tried again.
 func (h *hub) notify() {
-	for {
+	for gap := notifyGap; ; {
 		select {
 		case <-h.pending:
 		case <-h.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(h.ctx, time.Second)
-		// An error is made up for by lookEvery: others look for themselves.
-		_, _ = h.d.others.Exec(ctx, sqlNotify, h.d.schema, h.self)
-		cancel()
-		if !h.wait(notifyGap) {
+		if h.say(h.ctx) == nil {
+			gap = notifyGap
+		} else {
+			h.remember()
+			gap = min(2*gap, lookAnyway)
+		}
+		if !h.wait(gap) {
 			return
 		}
 	}
+}
+
+// say sends one notification.
+func (h *hub) say(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err := h.d.others.Exec(ctx, sqlNotify, h.d.schema, h.self)
+	return err
 }
 
 // sqlNotify waits for its turn to commit longer than the connection's patience with rows.
@@ -131,27 +171,14 @@ func (h *hub) wait(d time.Duration) bool {
 	}
 }
 
-// poll looks for what nobody was notified of. While the listener is deaf, and now
-// and then, it tells those who watch to look for themselves.
+// poll tells those who watch to look for themselves: all the time while the listener is
+// deaf, else now and then. It asks the server nothing.
 func (h *hub) poll() {
 	for looked := time.Now(); h.wait(lookEvery); {
 		h.mu.Lock()
-		deaf, idle := h.deaf, len(h.watchers) == 0
+		deaf := h.deaf
 		h.mu.Unlock()
-		if idle {
-			continue
-		}
-		announced := deaf || time.Since(looked) >= lookAnyway
-		if !announced {
-			ctx, cancel := context.WithTimeout(h.ctx, time.Second)
-			err := h.d.Peek(ctx, func(t engine.Tx) (err error) {
-				announced, err = t.Announced(engine.AnyLane)
-				return err
-			})
-			cancel()
-			announced = announced || err != nil
-		}
-		if announced {
+		if deaf || time.Since(looked) >= lookAnyway {
 			h.signal()
 			looked = time.Now()
 		}
@@ -223,7 +250,19 @@ func (h *hub) hearOnce() (heard bool) {
 	return true
 }
 
+// close stops all goroutines, and then tells what is left to be told: a program may
+// enqueue something and end at once. What fails now is left to those who look anyway.
 func (h *hub) close() {
+	h.mu.Lock()
 	h.stop()
+	h.mu.Unlock()
 	h.wg.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	_ = h.guests.ask(ctx)
+	select {
+	case <-h.pending:
+		_ = h.say(ctx)
+	default:
+	}
 }

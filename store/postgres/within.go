@@ -25,9 +25,10 @@ const withinTries = 5
 
 // Within runs fn in a transaction of the caller's on the store's database: a pgx.Tx
 // or a *sql.Tx, with pgx's driver or another one. What fn writes commits or rolls
-// back with it. fn may be run again after a savepoint was rolled back. It touches
-// nothing that others wait for, but a unique key that it inserts, and an effect
-// that it begins: whoever wants the same one waits for the transaction's end.
+// back with it, and this process tells of the commit. fn may be run again after a
+// savepoint was rolled back. It touches nothing that others wait for, but a unique
+// key that it inserts, and an effect that it begins: whoever wants the same one waits
+// for the transaction's end.
 //
 // In REPEATABLE READ and above, a unique key that was taken since the transaction's
 // snapshot is an error (SQLSTATE 40001), as for the caller's own rows. In any, two
@@ -99,7 +100,11 @@ func (s *Store) within(ctx context.Context, l link, isolation *string, fn func(e
 		err = fn(t)
 	}
 	if err == nil {
-		if err = l.send(ctx, append(t.waiting(), statement{sql: `SELECT set_config('enable_seqscan', $1, true)`, args: []any{seqscan}}, statement{sql: `RELEASE SAVEPOINT penstock`})); err == nil {
+		xid := ""
+		if err = l.send(ctx, append(t.waiting(), t.leave(seqscan, &xid), statement{sql: `RELEASE SAVEPOINT penstock`})); err == nil {
+			if t.told {
+				s.db.hub.guests.add(xid)
+			}
 			return nil
 		}
 	}
@@ -111,6 +116,19 @@ func (s *Store) within(ctx context.Context, l link, isolation *string, fn func(e
 		}
 	}
 	return err
+}
+
+// leave gives the caller's transaction its setting back. If those who watch are to be
+// told of its commit, it reads the transaction's id, too: the server can be asked by it
+// what became of the transaction. The id is the same inside savepoints, and there by then,
+// since something was written.
+func (t *tx) leave(seqscan string, xid *string) statement {
+	const back = `SELECT set_config('enable_seqscan', $1, true)`
+	if !t.told {
+		return statement{sql: back, args: []any{seqscan}}
+	}
+	return statement{sql: back + `, pg_current_xact_id()::text`, args: []any{seqscan},
+		each: func(s scan) error { return s(new(string), xid) }}
 }
 
 // pgxLink sends through pgx.

@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstockhq/penstock/store/engine"
+)
+
+// Most starts end quietly: their ends are announced, and nobody is told, since the next
+// claim of whatever process takes the announcements along. If none came for
+// engine.QuietFor, somebody may be waiting for a call in flight that they gave back. So
+// the process that announced them looks whether they were taken, and tells if they were not.
+
+// ends is when starts ended whose announcements nobody is known to have taken. The
+// zero value says that there are none.
+type ends struct{ first, last time.Time }
+
+func (e *ends) add(at time.Time) {
+	if e.first.IsZero() {
+		e.first = at
+	}
+	e.last = at
+}
+
+// settle forgets what was announced before the instant.
+func (e *ends) settle(before time.Time) {
+	switch {
+	case e.last.Before(before):
+		*e = ends{}
+	case e.first.Before(before):
+		e.first = before
+	}
+}
+
+// due is when to look; false: never.
+func (e *ends) due() (time.Time, bool) {
+	return e.first.Add(engine.QuietFor), !e.first.IsZero()
+}
+
+// ended is called after a commit that announced the ends of starts.
+func (h *hub) ended() {
+	if h.listen == nil {
+		return // all who watch look all the time
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ends.add(time.Now())
+	if !h.minding {
+		h.minding = h.start(h.mindEnds)
+	}
+}
+
+// took is called after a commit that took all that was announced before the instant.
+func (h *hub) took(before time.Time) {
+	h.mu.Lock()
+	h.ends.settle(before)
+	h.mu.Unlock()
+}
+
+// mindEnds looks, as long as there are ends that nobody is known to have taken.
+func (h *hub) mindEnds() {
+	for {
+		h.mu.Lock()
+		due, some := h.ends.due()
+		h.minding = some
+		h.mu.Unlock()
+		if !some {
+			return
+		}
+		if wait := time.Until(due); wait > 0 {
+			if !h.wait(wait) {
+				return
+			}
+			continue // a claim of this process may have taken them meanwhile
+		}
+		asked := time.Now()
+		if left, err := h.announced(); err == nil { // else it is asked again
+			if left {
+				h.tell()
+			}
+			h.took(asked.Add(-engine.QuietFor)) // or those who can are about to
+		}
+		if !h.wait(lookEvery) {
+			return
+		}
+	}
+}
+
+// announced reports whether there is an announcement that is a reason to claim.
+func (h *hub) announced() (is bool, err error) {
+	ctx, cancel := context.WithTimeout(h.ctx, time.Second)
+	defer cancel()
+	err = h.d.Peek(ctx, func(t engine.Tx) error {
+		is, err = t.Announced(engine.AnyLane)
+		return err
+	})
+	return is, err
+}
