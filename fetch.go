@@ -162,7 +162,7 @@ func (w *worker) claim(ctx context.Context, a ask, more bool) (store.ClaimResult
 	r := store.ClaimRequest{
 		Worker: w.id, Token: rand.Int64N(1<<62) + 1,
 		Queues: a.queues, Kinds: w.kinds, Run: w.o.Run,
-		Places: a.places, Prefetch: a.prefetch, Lead: lead, Horizon: ahead, Stagger: w.horizon.stagger(lead, w.c.cfg.Random()),
+		Places: a.places, Prefetch: a.prefetch, Lead: lead, Horizon: ahead, Early: farAhead, Stagger: w.horizon.stagger(lead, w.c.cfg.Random()),
 		SuspectFree: w.places.suspects < suspectOne, More: more,
 	}
 	w.claiming = r.Token
@@ -209,6 +209,9 @@ func (w *worker) reach(a ask, res store.ClaimResult) {
 			inFlight = inFlight || w.freesInFlight(charges)
 		}
 	}
+	w.mu.Lock()
+	w.places.fetched(a.prefetch, len(res.Jobs)-slots)
+	w.mu.Unlock()
 	w.horizon.claimed(slots, a.places, inFlight, res.NextAt < limit.Never)
 }
 
@@ -261,7 +264,7 @@ func (w *worker) leave(s *start) *start {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next := w.places.leave(s, took)
-	if next == nil || len(w.places.ahead)*2 == w.places.all*aheadPerPlace {
+	if next == nil || w.places.halfRun() {
 		w.freed = true
 	}
 	if w.worthAClaim() || s.job.Suspect {

@@ -5,6 +5,7 @@ import "time"
 const (
 	horizonLeast = 50 * time.Millisecond  // for a commit to be over when the slot comes
 	horizonMost  = 200 * time.Millisecond // for a pause to reach nearly everything that has not begun
+	farAhead     = 40 * time.Millisecond  // how long handlers may take to get through what a claim brings under limits that are far away
 	horizonFew   = 6                      // slots: a claim that brings fewer costs more than need be
 	horizonMany  = 2 * horizonFew
 )

@@ -22,7 +22,7 @@ const (
 	aheadPerPlace = 8
 	aheadLeast    = 64
 	aheadPatience = 500 * time.Millisecond // a job fetched ahead is given back after so long
-	overMost      = 1000                   // starts under limits beyond the places, as long as none comes late
+	overMost      = 500                   // starts under limits beyond the places, as long as none comes late
 	overSteps     = 8                      // starts in time for one more of them, once one was late
 )
 
@@ -40,6 +40,7 @@ type places struct {
 	waiting  []*start // claimed under limits beyond the places, first to get one
 	ahead    []*start // fetched ahead without limits
 	over     int      // how many starts under limits to claim beyond the places
+	dry      bool     // the last claim that would have fetched jobs without limits ahead found none
 	claim    int64    // the token of the claim that met was told of last
 	inTime   int      // how many of its starts were in time
 	late     bool     // and whether one was late
@@ -224,10 +225,13 @@ func (a ask) leftNothing(jobs []store.Claimed) bool {
 func (p *places) asks(order []WorkQueue) []ask {
 	free, prefetch := p.free(), p.prefetch()
 	over := 0
-	if prefetch > 0 {
-		// Jobs under limits are fetched ahead a little, too: as many as get a place
-		// before their slot is too old, since handlers are short.
+	if p.short() && 2*len(p.waiting) <= p.over {
+		// Jobs under limits are fetched ahead, too: as many as get a place before their
+		// slot is too old, since handlers are short.
 		over = max(p.over, 1) - len(p.waiting)
+	}
+	if p.dry && free == 0 {
+		prefetch = 0
 	}
 	reserved := 0
 	for _, q := range order {
@@ -259,6 +263,19 @@ func (p *places) asks(order []WorkQueue) []ask {
 		}
 	}
 	return out
+}
+
+// fetched is told of a claim how many jobs it was to fetch ahead, and how many without
+// limits it brought.
+func (p *places) fetched(prefetch, free int) {
+	if prefetch > 0 {
+		p.dry = free == 0
+	}
+}
+
+// halfRun says that half of what was fetched ahead has got a place.
+func (p *places) halfRun() bool {
+	return 2*len(p.ahead) == p.all*aheadPerPlace || p.over > 1 && len(p.waiting) == p.over/2
 }
 
 // soonMore says that a claim made a moment later can take many jobs where one

@@ -85,7 +85,7 @@ func (w *worker) rated(s *start) bool {
 // given back, since others were planned on its being in time.
 func (w *worker) awaitSlot(s *start) error {
 	// In steps, since a clock may jump meanwhile: slots lie so far ahead at most, but for the lead.
-	for d := w.c.clock.until(s.job.Slot); d > 0; d = w.c.clock.until(s.job.Slot) {
+	for d := w.c.clock.until(s.job.Slot); d > 0 && !s.job.Early; d = w.c.clock.until(s.job.Slot) {
 		if err := sleep(s.ctx, min(d, 2*horizonMost)); err != nil {
 			return err
 		}

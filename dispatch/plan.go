@@ -140,7 +140,7 @@ func (pl *planner) serve(l *laneView) {
 		pl.leave(l, false)
 		return
 	}
-	at, refused := pl.slot(l)
+	at, early, refused := pl.slot(l)
 	switch {
 	case refused != nil:
 		pl.refuse(l, at, *refused)
@@ -149,7 +149,7 @@ func (pl *planner) serve(l *laneView) {
 		pl.plan.Again = true
 		pl.leave(l, false)
 	default:
-		pl.grant(l, heads[0], at)
+		pl.grant(l, heads[0], at, early)
 	}
 }
 
@@ -161,8 +161,8 @@ func (pl *planner) hasPlace(l *laneView) bool {
 	return pl.places > 0 || len(l.Draws) == 0 && pl.prefetch > 0
 }
 
-func (pl *planner) grant(l *laneView, h Head, slot limit.Instant) {
-	g := Grant{Job: h.ID, Lane: l.ID, Slot: slot}
+func (pl *planner) grant(l *laneView, h Head, slot limit.Instant, early bool) {
+	g := Grant{Job: h.ID, Lane: l.ID, Slot: slot, Early: early}
 	for _, d := range l.Draws {
 		if lim := pl.Limits[d.Limit]; lim != nil {
 			lim.State.Take(lim.Spec, l.ask(d), slot)
@@ -196,8 +196,27 @@ type refusal struct {
 
 // slot finds the earliest instant that suits all limits of the lane's jobs. A
 // refusal names the limit that opens last. Within a limit slots never decrease,
-// because Earliest never returns an instant before the limit's last slot.
-func (pl *planner) slot(l *laneView) (limit.Instant, *refusal) {
+// because Earliest never returns an instant before the limit's last slot. Early says
+// that a start may begin before it.
+func (pl *planner) slot(l *laneView) (slot limit.Instant, early bool, refused *refusal) {
+	if at := pl.Now + max(pl.Lead, pl.Early).Microseconds(); pl.Early > 0 && at <= pl.horizonAt && pl.rated(l) && pl.far(l, at) {
+		return at, true, nil
+	}
+	at, refused := pl.earliest(l)
+	return at, false, refused
+}
+
+// far says whether all limits of the lane are far from being used up, until the instant.
+func (pl *planner) far(l *laneView, until limit.Instant) bool {
+	for _, d := range l.Draws {
+		if lim := pl.Limits[d.Limit]; lim != nil && (lim.Awaited != 0 || !lim.State.Far(lim.Spec, l.ask(d), pl.Now, until)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (pl *planner) earliest(l *laneView) (limit.Instant, *refusal) {
 	at, until, r := pl.Now, pl.horizonAt, refusal{windows: true}
 	if pl.rated(l) {
 		at += pl.Lead.Microseconds()

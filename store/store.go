@@ -111,6 +111,10 @@ type ClaimRequest struct {
 	// Lead is how far ahead slots lie at least: what the worker needs to be in time.
 	// Horizon is how much further ahead they may lie.
 	Lead, Horizon time.Duration
+	// Early is how far ahead slots lie under limits that are far from being used up, at
+	// most the horizon. Starts may begin before them, at once, so that it does not matter
+	// when between now and then they do.
+	Early time.Duration
 	// Stagger is how much later the worker comes for permits than it could. Where each
 	// draws it by chance, up to nearly half the horizon, the others mostly find at a
 	// look that one of them has taken the permits.
@@ -128,6 +132,8 @@ type Claimed struct {
 	Job
 	// Charges are the permits it holds.
 	Charges []dispatch.Charge
+	// Early says that the start may begin before its slot. A repeated claim forgets it.
+	Early bool
 }
 
 // ClaimResult is what a claim took.

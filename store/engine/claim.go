@@ -289,7 +289,7 @@ func (c *claim) tookAll(woken []Lane) bool {
 func (c *claim) see() error {
 	c.limits, c.lanes, c.gates, c.heads = newLimits(c.tx), map[int64]Lane{}, map[gateKey]*Gate{}, map[int64]*Job{}
 	c.first = map[int64][]dispatch.Head{}
-	c.picture = dispatch.Picture{Now: c.now, Lead: c.r.Lead, Horizon: c.r.Horizon, Places: c.r.Places, Prefetch: c.r.Prefetch,
+	c.picture = dispatch.Picture{Now: c.now, Lead: c.r.Lead, Horizon: c.r.Horizon, Early: c.r.Early, Places: c.r.Places, Prefetch: c.r.Prefetch,
 		QueueMax: map[string]int{}, Limits: map[string]*dispatch.Limit{}}
 	places := map[string]int{}
 	for _, q := range c.r.Queues {

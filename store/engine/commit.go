@@ -40,7 +40,13 @@ func (c *claim) commit(plan *dispatch.Plan) (err error) {
 	if c.res.ExpiredJobs, err = views(c.tx, ended, true); err != nil {
 		return err
 	}
-	return c.answer(jobs)
+	if err := c.answer(jobs); err != nil {
+		return err
+	}
+	for i, g := range plan.Grants {
+		c.res.Jobs[i].Early = g.Early
+	}
+	return nil
 }
 
 // commitGates writes the lanes and gates the plan moved. Gates come last,
