@@ -125,7 +125,8 @@ func TestFar(t *testing.T) {
 		{"100000/s burst 100000", taken(60_000, now-500_000), false},
 		{"100000/s burst 100000", taken(60_000, now-1_080_000), false}, // a start may be so late that it is still in the window
 		{"100000/s burst 100000", taken(60_000, now-1_100_000), true},
-		{"100000/s burst 100", nil, false}, // who is late would meet those that come then
+		{"100000/s burst 4000", nil, false}, // those that come late would meet those that come then
+		{"100000/s burst 5000", nil, true},
 		{"100000/s", taken(1, now+reach), true},
 		{"100000/s", taken(1, now+reach+1), false}, // a slot that nobody may go below
 		{"100000/s, 5000 in flight", nil, true},
