@@ -22,7 +22,7 @@ const (
 	aheadPerPlace = 8
 	aheadLeast    = 64
 	aheadPatience = 500 * time.Millisecond // a job fetched ahead is given back after so long
-	overMost      = 500                   // starts under limits beyond the places, as long as none comes late
+	overMost      = 500                    // starts under limits beyond the places, as long as none comes late
 	overSteps     = 8                      // starts in time for one more of them, once one was late
 )
 

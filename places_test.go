@@ -33,13 +33,20 @@ func TestPlacesAsks(t *testing.T) {
 		{"all caps reached", []WorkQueue{capped}, map[string]int{"capped": 3}, false, "[]"},
 		{"short handlers fetch ahead", nil, map[string]int{"x": 4}, true, "[{[] 16 80}]"},
 		{"and leave room for jobs under limits", nil, map[string]int{"x": 10}, true, "[{[] 10 80}]"},
+		{"half of those got a place", nil, map[string]int{"x": 10, "limited": 5}, true, "[{[] 5 80}]"},
+		{"more of those wait", nil, map[string]int{"x": 10, "limited": 6}, true, "[{[] 0 80}]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := places{all: 10, byQueue: map[string]int{}}
 			for q, n := range tt.running {
 				for range n {
-					p.admit(queueStart(q))
+					if q != "limited" {
+						p.admit(queueStart(q))
+					}
 				}
+			}
+			for range tt.running["limited"] { // when no place is left
+				p.admit(queueStart("x", "api"))
 			}
 			if tt.short {
 				p.samples, p.mean, p.over = shortSamples, time.Microsecond, 10
@@ -48,6 +55,41 @@ func TestPlacesAsks(t *testing.T) {
 				t.Errorf("asks %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestNothingIsFetchedAheadInVain: where all jobs draw on limits, a claim that could
+// bring others only is not made, until one found some.
+func TestNothingIsFetchedAheadInVain(t *testing.T) {
+	p := places{all: 2, byQueue: map[string]int{}, samples: shortSamples, mean: time.Microsecond, over: 2}
+	ask := func() string { return fmt.Sprint(p.asks(nil)) }
+	full := func() {
+		for range 4 {
+			p.admit(queueStart("q", "api"))
+		}
+	}
+	full()
+	if got := ask(); got != "[{[] 0 64}]" {
+		t.Errorf("asks %s, want for jobs without limits", got)
+	}
+	p.fetched(64, 0)
+	if got := ask(); got != "[]" {
+		t.Errorf("asks %s after none was found, want nothing", got)
+	}
+	p.leave(p.waiting[0], 0) // its place goes to another
+	p.leave(p.waiting[0], 0)
+	if got := ask(); got != "[{[] 2 0}]" {
+		t.Errorf("asks %s, want for jobs under limits", got)
+	}
+	p.leave(queueStart("q", "api"), 0)
+	if got := ask(); got != "[{[] 3 64}]" {
+		t.Errorf("asks %s with a free place, want for any", got)
+	}
+	p.fetched(64, 1)
+	p.fetched(0, 0) // says nothing
+	full()
+	if got := ask(); got != "[{[] 0 64}]" {
+		t.Errorf("asks %s after some were found, want for more", got)
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 	"github.com/penstockhq/penstock/limit"
 )
 
-var specs = []string{"5/s", "50/s burst 50", "3 in flight", "20/m", "unlimited", "paused", "10/s, 40/m, 5 in flight", "7/day"}
+var specs = []string{"5/s", "50/s burst 50", "3 in flight", "20/m", "unlimited", "paused", "10/s, 40/m, 5 in flight", "7/day", "50000/s", "2000/h"}
 
 // drawPicture makes a random picture of at most 8 lanes over at most 3 limits.
 func drawPicture(t *rapid.T) *Picture {
 	p := &Picture{Now: t0, Horizon: time.Duration(rapid.IntRange(0, 50).Draw(t, "horizon ms")) * time.Millisecond,
+		Early:  time.Duration(rapid.IntRange(0, 60).Draw(t, "early ms")) * time.Millisecond,
 		Places: rapid.IntRange(1, 12).Draw(t, "places"), Prefetch: rapid.IntRange(0, 5).Draw(t, "prefetch"),
 		QueueMax: map[string]int{}, Limits: map[string]*Limit{}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "limits") {
@@ -73,6 +74,9 @@ func TestPlanKeepsItsPromises(t *testing.T) {
 			}
 			if g.Slot < p.Now || g.Slot > p.Now+p.Horizon.Microseconds() {
 				t.Fatalf("slot %d µs from now is outside the horizon %v", g.Slot-p.Now, p.Horizon)
+			}
+			if g.Early && g.Slot != p.Now+p.Early.Microseconds() {
+				t.Fatalf("a start that may begin at once has its slot %d µs from now, not %v", g.Slot-p.Now, p.Early)
 			}
 			if len(l.Draws) > 0 {
 				limited++
