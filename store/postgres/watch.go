@@ -23,7 +23,9 @@ const (
 	lastWords = time.Second
 	// listenFor is how long the listener waits before it makes sure that its
 	// connection is not dead.
-	listenFor = 400 * time.Millisecond
+	listenFor = 2 * time.Second
+	// aliveWithin is how long it waits for the answer.
+	aliveWithin = 500 * time.Millisecond
 )
 
 // hub tells those who watch, in this process and in others, that something may be
@@ -239,7 +241,7 @@ func (h *hub) hearOnce() (heard bool) {
 		default:
 			// A server that became a standby tells nothing any more.
 			var standby bool
-			ctx, cancel := context.WithTimeout(h.ctx, listenFor)
+			ctx, cancel := context.WithTimeout(h.ctx, aliveWithin)
 			err := conn.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
 			cancel()
 			if err != nil || standby {
