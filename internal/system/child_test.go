@@ -93,6 +93,9 @@ func (o orders) obey() error {
 	}()
 	st, err := o.open(ctx)
 	if err != nil {
+		if ctx.Err() != nil { // told to stop before it began
+			return nil
+		}
 		return err
 	}
 	c, err := penstock.New(st, penstock.Config{
