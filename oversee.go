@@ -70,13 +70,15 @@ func (w *worker) passOnCancels(ctx context.Context, id string) {
 	}
 }
 
-// giveBackAhead gives back jobs that were fetched ahead and found no place for
-// too long: other processes may have one.
+// giveBackAhead gives back jobs that were claimed beyond the places and found none for
+// too long: other processes may have one. Some handler takes long then, so no more are
+// fetched ahead until handlers have shown anew that they are short.
 func (w *worker) giveBackAhead(now time.Time) {
 	w.mu.Lock()
 	var back []*start
-	if a := w.places.ahead; len(a) > 0 && now.Sub(a[0].at) > aheadPatience {
-		back = w.places.takeWaiting(true)
+	if w.places.inVain(now.Add(-aheadPatience), w.c.clock.now()) {
+		back = w.places.takeWaiting()
+		w.places.forget()
 	}
 	w.mu.Unlock()
 	for _, s := range back {

@@ -33,18 +33,19 @@ const suspectOne = 1
 // places counts who runs where. It is pure bookkeeping; the worker's lock
 // guards it.
 type places struct {
-	all      int            // places there are
-	taken    int            // by handlers, or by starts that wait for their slot
-	byQueue  map[string]int // claimed jobs per queue whose place is not free yet
-	suspects int
-	waiting  []*start // claimed under limits beyond the places, first to get one
-	ahead    []*start // fetched ahead without limits
-	over     int      // how many starts under limits to claim beyond the places
-	dry      bool     // the last claim that would have fetched jobs without limits ahead found none
-	claim    int64    // the token of the claim that met was told of last
-	inTime   int      // how many of its starts were in time
-	late     bool     // and whether one was late
-	wasLate  bool     // one of any claim
+	all       int            // places there are
+	taken     int            // by handlers, or by starts that wait for their slot
+	byQueue   map[string]int // claimed jobs per queue whose place is not free yet
+	suspects  int
+	waiting   []*start // claimed under limits beyond the places
+	ahead     []*start // fetched ahead without limits
+	aheadNext bool     // the last place that was passed on went to one of waiting
+	over      int      // how many starts under limits to claim beyond the places
+	dry       bool     // a claim that would have fetched jobs without limits ahead found none, and no later one did
+	claim     int64    // the token of the claim that met was told of last
+	inTime    int      // how many of its starts were in time
+	late      bool     // and whether one was late
+	wasLate   bool     // one of any claim
 
 	mean    time.Duration // of recent handlers
 	samples int
@@ -87,16 +88,20 @@ func (p *places) pass() *start {
 		p.taken--
 		return nil
 	}
-	for _, line := range []*[]*start{&p.waiting, &p.ahead} {
-		if len(*line) > 0 {
-			next := (*line)[0]
-			(*line)[0] = nil
-			*line = (*line)[1:]
-			return next
-		}
+	line := &p.waiting
+	if len(p.waiting) == 0 || p.aheadNext && len(p.ahead) > 0 {
+		line = &p.ahead
 	}
-	p.taken--
-	return nil
+	if len(*line) == 0 {
+		p.taken--
+		return nil
+	}
+	// In turn, since starts under limits may keep coming for as long as there are jobs.
+	p.aheadNext = line == &p.waiting
+	next := (*line)[0]
+	(*line)[0] = nil
+	*line = (*line)[1:]
+	return next
 }
 
 // gone forgets a claimed job.
@@ -143,17 +148,20 @@ func (p *places) giveUp(queue string) *start {
 }
 
 // takeWaiting removes and returns what was claimed and has no place.
-func (p *places) takeWaiting(aheadOnly bool) []*start {
-	out := p.ahead
-	p.ahead = nil
-	if !aheadOnly {
-		out = append(out, p.waiting...)
-		p.waiting = nil
-	}
+func (p *places) takeWaiting() []*start {
+	out := append(p.ahead, p.waiting...)
+	p.ahead, p.waiting = nil, nil
 	for _, s := range out {
 		p.gone(s)
 	}
 	return out
+}
+
+// inVain reports whether what was claimed beyond the places has waited for one for too long,
+// since before the instant, of starts with slots since the other one, the store's.
+func (p *places) inVain(before time.Time, slot int64) bool {
+	return len(p.ahead) > 0 && p.ahead[0].at.Before(before) ||
+		len(p.waiting) > 0 && p.waiting[0].at.Before(before) && p.waiting[0].job.Slot < slot
 }
 
 // met is told of each start under limits of a claim whether it began in time for its
@@ -181,6 +189,9 @@ func (p *places) measure(took time.Duration) {
 	}
 	p.mean += (took - p.mean) / time.Duration(min(p.samples, 32))
 }
+
+// forget has handlers be no longer believed to be short: one takes long.
+func (p *places) forget() { p.samples, p.mean = 0, 0 }
 
 // short says that handlers are so short that fetching ahead pays.
 func (p *places) short() bool { return p.samples >= shortSamples && p.mean < shortHandler }
@@ -225,9 +236,10 @@ func (a ask) leftNothing(jobs []store.Claimed) bool {
 func (p *places) asks(order []WorkQueue) []ask {
 	free, prefetch := p.free(), p.prefetch()
 	over := 0
-	if p.short() && 2*len(p.waiting) <= p.over {
+	if prefetch > 0 && 2*len(p.waiting) <= p.over {
 		// Jobs under limits are fetched ahead, too: as many as get a place before their
-		// slot is too old, since handlers are short.
+		// slot is too old, since handlers are short. But what a claim brings beyond the
+		// places may also be without limits, so not while many of those wait.
 		over = max(p.over, 1) - len(p.waiting)
 	}
 	if p.dry && free == 0 {
@@ -268,9 +280,7 @@ func (p *places) asks(order []WorkQueue) []ask {
 // fetched is told of a claim how many jobs it was to fetch ahead, and how many without
 // limits it brought.
 func (p *places) fetched(prefetch, free int) {
-	if prefetch > 0 {
-		p.dry = free == 0
-	}
+	p.dry = free == 0 && (p.dry || prefetch > 0)
 }
 
 // halfRun says that half of what was fetched ahead has got a place.

@@ -35,6 +35,7 @@ func TestPlacesAsks(t *testing.T) {
 		{"and leave room for jobs under limits", nil, map[string]int{"x": 10}, true, "[{[] 10 80}]"},
 		{"half of those got a place", nil, map[string]int{"x": 10, "limited": 5}, true, "[{[] 5 80}]"},
 		{"more of those wait", nil, map[string]int{"x": 10, "limited": 6}, true, "[{[] 0 80}]"},
+		{"but not while many wait for a place", nil, map[string]int{"x": 51}, true, "[]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := places{all: 10, byQueue: map[string]int{}}
@@ -93,14 +94,14 @@ func TestNothingIsFetchedAheadInVain(t *testing.T) {
 	}
 }
 
-// A place goes to a start under limits first, then to what was fetched ahead.
+// A place goes to a start under limits first, then to what was fetched ahead, in turn.
 func TestPlacesLeave(t *testing.T) {
 	p := places{all: 1, byQueue: map[string]int{}}
-	first, ahead, limited := queueStart("q"), queueStart("q"), queueStart("q", "api")
-	if !p.admit(first) || p.admit(ahead) || p.admit(limited) {
+	first, ahead, limited, second := queueStart("q"), queueStart("q"), queueStart("q", "api"), queueStart("q", "api")
+	if !p.admit(first) || p.admit(ahead) || p.admit(limited) || p.admit(second) {
 		t.Fatal("one place, and not exactly one start got it")
 	}
-	for _, step := range []struct{ leaves, next *start }{{first, limited}, {limited, ahead}, {ahead, nil}} {
+	for _, step := range []struct{ leaves, next *start }{{first, limited}, {limited, ahead}, {ahead, second}, {second, nil}} {
 		if got := p.leave(step.leaves, time.Millisecond); got != step.next {
 			t.Errorf("place went to %p, want %p", got, step.next)
 		}

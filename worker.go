@@ -177,7 +177,7 @@ func (w *worker) work(ctx context.Context) error {
 func (w *worker) shutDown() error {
 	w.mu.Lock()
 	w.ending = true
-	waiting := w.places.takeWaiting(false)
+	waiting := w.places.takeWaiting()
 	for _, s := range w.held {
 		s.stopWaiting(errNotBegun)
 	}
