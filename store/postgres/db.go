@@ -210,6 +210,8 @@ func (d *db) again(ctx context.Context, m mode, fn func(engine.Tx) error) error 
 		err := d.run(ctx, m, idle, fn)
 		var wait time.Duration
 		switch {
+		case errors.Is(err, errCommitted):
+			return err
 		case errors.Is(err, errTaken):
 			taken = err
 			most := min(time.Duration(try)*appendAgain/4, appendAgain)

@@ -25,6 +25,9 @@ var (
 var (
 	// errConflict says that another transaction came first: the same again may succeed.
 	errConflict = errors.New("another transaction came first")
+	// errCommitted says that a transaction has committed, and that something went wrong
+	// behind that. So the same again would be done twice.
+	errCommitted = errors.New("the transaction has committed, but not all was answered")
 )
 
 // translate gives the errors that a program must tell apart their names.

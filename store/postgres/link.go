@@ -71,7 +71,18 @@ func (s *session) commit(ctx context.Context, rest, behind []statement) error {
 	s.ends = true
 	// Its answer tells that the server has come to the COMMIT.
 	due := statement{sql: `SELECT`, ran: func(string) error { s.due = true; return nil }}
-	return s.send(ctx, append(append(rest, due, commit), behind...))
+	answered := len(behind) == 0
+	if !answered {
+		behind[len(behind)-1].ran = func(string) error { answered = true; return nil }
+	}
+	err := s.send(ctx, append(append(rest, due, commit), behind...))
+	switch {
+	case err == nil || !s.done:
+		return err
+	case answered: // good-bye came behind all answers, as from a server that is being shut down
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errCommitted, err)
 }
 
 // only runs the only statement of the transaction, which is one by itself. A server

@@ -351,3 +351,26 @@ func TestCommitOfAFailedTransaction(t *testing.T) {
 		}
 	}
 }
+
+// TestCommittedIsNotDoneAgain: a server that is being shut down answers a COMMIT, and says
+// good-bye before it answers what was sent behind it.
+func TestCommittedIsNotDoneAgain(t *testing.T) {
+	r := newRig(t)
+	for name, write := range map[string]func(context.Context, func(engine.Tx) error) error{"alone": r.st.db.Update, "beside others": r.st.db.Append} {
+		runs := 0
+		err := write(r.ctx(), func(et engine.Tx) error {
+			t := et.(*tx)
+			n, err := t.Counter(name)
+			if err != nil {
+				return err
+			}
+			if runs++; runs == 1 {
+				t.after = append(t.after, statement{sql: `SELECT pg_terminate_backend(pg_backend_pid())`}, statement{sql: `SELECT 1`})
+			}
+			return t.SetCounter(name, n+1)
+		})
+		if n := value[int](r, `SELECT value FROM penstock.counter WHERE name = '`+name+`'`); n != 1 || runs != 1 || err == nil {
+			t.Errorf("%s: it ran %d times, what it wrote is there %d times, error %v: expected once, and an error for what was not answered", name, runs, n, err)
+		}
+	}
+}
