@@ -75,8 +75,14 @@ func (w *worker) heartbeat(ctx context.Context) {
 func (w *worker) leaseLeft() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return max(time.Until(w.leaseUntil()), 0)
+}
+
+// leaseUntil is until when handlers may go on, and begin, without another heartbeat. w.mu
+// is held.
+func (w *worker) leaseUntil() time.Time {
 	lease := w.c.cfg.Lease
-	return max(time.Until(w.beat.Add(lease-lease/5)), 0)
+	return w.beat.Add(lease - lease/5)
 }
 
 // stopForLease stops every handler, since the lease is nearly over.

@@ -288,6 +288,39 @@ func TestWishGivenUp(t *testing.T) {
 	})
 }
 
+// The reply to an insert that started its job comes when the lease is over, and before the
+// worker hears that it was declared dead: the job is with another one by then.
+func TestWishWhoseReplyComesAfterTheLease(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		var seen calls
+		c, f, _ := idling(t, penstock.WorkOptions{}, func(context.Context, int) error { seen.note(""); <-time.After(time.Minute); return nil })
+		other := clientOver(t, f.Store, penstock.Config{})
+		handle(t, other, "call", penstock.Kind{}, func(context.Context, *penstock.Job[int]) error {
+			seen.note("other")
+			<-time.After(time.Minute)
+			return nil
+		})
+		working(t, other, penstock.WorkOptions{})
+		f.set(func(f *faulty) {
+			f.insert = func(before bool) error {
+				if !before {
+					f.set(func(f *faulty) { f.cut = true })
+					<-time.After(2 * penstock.DefaultLease)
+				}
+				return nil
+			}
+		})
+		id := enqueue(t, c, "call", 1)
+		pass(time.Second)
+		f.set(func(f *faulty) { f.cut = false })
+		pass(2 * time.Minute)
+		wantState(t, c, id, store.Done, "")
+		if seen.count("other") != 1 || seen.count("") != 0 {
+			t.Errorf("%d calls by the one that was declared dead, %d by the other: want none and one", seen.count(""), seen.count("other"))
+		}
+	})
+}
+
 // The reply to an insert that started its job is lost: the job is given back unstarted, and
 // runs once. If the reply is only slow, the job is not given back meanwhile.
 func TestWishWhoseReplyIsLost(t *testing.T) {
