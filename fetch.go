@@ -244,9 +244,14 @@ func (w *worker) admit(res store.ClaimResult) int {
 }
 
 // hold notes that a job is leased to this worker under the identity, and returns its start,
-// and an earlier one: the job was taken from us, and we did not hear of it. w.mu is held.
+// and an earlier one: the job was taken from us, and we did not hear of it. If the answer
+// came when the lease was nearly over, the start does not begin: perhaps the worker was
+// declared dead, and has not heard of that. w.mu is held.
 func (w *worker) hold(j store.Claimed, as string) (s, old *start) {
 	s, old = w.newStart(j, as), w.held[j.ID]
+	if time.Now().After(w.leaseUntil()) {
+		s.stopWaiting(errNotBegun)
+	}
 	if w.recordAll {
 		s.recorded = make(chan struct{})
 	}

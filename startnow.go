@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/penstockhq/penstock/store"
 )
@@ -85,9 +84,7 @@ func (r *wish) end(granted *store.Claimed) {
 	// Under an identity that is no more, it was taken back, or is about to be.
 	if granted != nil && r.as == w.id {
 		s, _ = w.hold(*granted, r.as) // its id is new, so nothing else is held of it
-		// Perhaps the worker has said goodbye, or was declared dead and has not heard of it:
-		// then the job was taken back, and does not begin either.
-		if w.ending || time.Now().After(w.leaseUntil()) {
+		if w.ending {                 // perhaps it has said goodbye: then it was taken back, and does not begin either
 			s.stopWaiting(errNotBegun)
 		}
 	} else if s = w.places.giveUp(r.queue); s == nil {
