@@ -42,7 +42,8 @@ type finisher struct {
 	urgent  bool
 	failing bool
 	since   time.Time     // when the write under way began; zero: none is
-	empty   chan struct{} // closed when nothing is pending, while somebody waits for it
+	telling bool          // of outcomes that are stored
+	empty   chan struct{} // closed when nothing is pending and all is told, while somebody waits for it
 }
 
 func newFinisher(w *worker) *finisher { return &finisher{w: w, kick: make(chan struct{}, 1)} }
@@ -146,19 +147,28 @@ func (f *finisher) stored(batch []*ending, done []store.Finished) {
 	f.failing = false
 	if len(f.pending) == 0 {
 		f.pending = nil
-		if f.empty != nil {
-			close(f.empty)
-			f.empty = nil
-		}
 	}
+	f.telling = true
 	congested := len(f.pending) >= congestedAt
 	f.mu.Unlock()
 	f.w.c.trouble.clear(f.w, "store outcomes")
 	for i, e := range batch {
 		f.w.recorded(e, done[i])
 	}
+	f.told()
 	if was && !congested || f.w.o.Drain && f.w.busy() == 0 {
 		f.w.signal()
+	}
+}
+
+// told is called when all that is stored was told.
+func (f *finisher) told() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.telling = false
+	if len(f.pending) == 0 && f.empty != nil {
+		close(f.empty)
+		f.empty = nil
 	}
 }
 
@@ -176,10 +186,10 @@ func (f *finisher) putBack(batch []*ending, rotate bool) {
 	}
 }
 
-// flush waits until nothing is pending, or ctx ends.
+// flush waits until nothing is pending and all is told, or ctx ends.
 func (f *finisher) flush(ctx context.Context) error {
 	f.mu.Lock()
-	if len(f.pending) == 0 {
+	if len(f.pending) == 0 && !f.telling {
 		f.mu.Unlock()
 		return nil
 	}
@@ -194,6 +204,9 @@ func (f *finisher) flush(ctx context.Context) error {
 	case <-ctx.Done():
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		if len(f.pending) == 0 {
+			return nil // a hook that was told of one does not return
+		}
 		return fmt.Errorf("the outcomes of %d starts could not be stored; their jobs run again when the lease is over", len(f.pending))
 	}
 }

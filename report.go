@@ -20,9 +20,22 @@ func (w *worker) ended(e *End) {
 		w.guard("OnEnd", func() { h(e) })
 	}
 	if h := w.c.cfg.OnDead; h != nil && e.Recorded && e.State == store.Dead {
-		w.hooks.Add(1)
+		if !w.addHook() {
+			w.log.Error("OnDead was not called: the worker has ended its calls", "job", e.Job.ID)
+			return
+		}
 		go w.tellDead(h, e.Job.ID)
 	}
+}
+
+// addHook counts one more call of OnDead, unless those that are made are awaited already.
+func (w *worker) addHook() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.hooksOver {
+		w.hooks.Add(1)
+	}
+	return !w.hooksOver
 }
 
 // endedInVain tells OnEnd of a start whose outcome is not stored, since its
@@ -109,6 +122,9 @@ func (w *worker) tellDead(hook func(context.Context, JobInfo), id int64) {
 // awaitHooks lets the calls of OnDead end: for as long as handlers get, and a
 // little longer once their context has ended. One that ignores that is left.
 func (w *worker) awaitHooks() {
+	w.mu.Lock()
+	w.hooksOver = true
+	w.mu.Unlock()
 	ended := make(chan struct{})
 	go func() { w.hooks.Wait(); close(ended) }()
 	for _, patience := range []time.Duration{w.grace(), lastGrace} {

@@ -56,6 +56,7 @@ type worker struct {
 	short     bool                 // see setShort
 	idleUntil int64                // see setShort
 	ending    bool                 // told to stop: nothing more begins
+	hooksOver bool                 // no more calls of OnDead begin
 	freed     bool                 // a place got free since the last claims
 	refused   bool                 // or one would be: an API has nothing left, since the last claim
 	claiming  int64                // token of the claim under way
