@@ -17,7 +17,7 @@ func TestWorkEndsWhenAllIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dead, told atomic.Int32
 		c := newClient(t, penstock.Config{OnDead: func(context.Context, penstock.JobInfo) {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			dead.Add(1)
 		}})
 		handle(t, c, "k", penstock.Kind{}, func(context.Context, *penstock.Job[int]) error {
@@ -30,7 +30,7 @@ func TestWorkEndsWhenAllIsTold(t *testing.T) {
 		defer cancel()
 		if err := c.Work(ctx, penstock.WorkOptions{Concurrency: 3, OnEnd: func(*penstock.End) {
 			cancel()
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			told.Add(1)
 		}}); err != nil {
 			t.Fatal(err)

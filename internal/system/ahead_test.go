@@ -85,6 +85,7 @@ func TestClocksOff(t *testing.T) {
 			t.Errorf("the process that is %v ahead took no part", clocks[i])
 		}
 	}
+	allEnd(t, c)
 	stopAll(ws)
 
 	v.judge(t, v.calls("api"), n, window)

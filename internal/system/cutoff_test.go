@@ -59,9 +59,7 @@ func absent(t *testing.T, db, dbOfFirst string, leave, comeBack func(*worker)) {
 		said.never(t, fmt.Sprintf("recorded %d 1", id))
 	}
 	v.open()
-	eventually(t, "the jobs to end", func() bool {
-		return len(jobs(t, c, penstock.Filter{States: []penstock.State{penstock.Waiting, penstock.Running}})) == 0
-	})
+	allEnd(t, c)
 
 	// It works again: without its places there are not enough.
 	v.shut("busy")
@@ -71,6 +69,7 @@ func absent(t *testing.T, db, dbOfFirst string, leave, comeBack func(*worker)) {
 	if n := len(v.of(v.calls("busy"), a)); n != o.Concurrency {
 		t.Errorf("the process that came back made %d of %d calls, expected %d", n, 2*o.Concurrency, o.Concurrency)
 	}
+	allEnd(t, c) // a process that is told to stop leaves handlers little time
 	stopAll([]*worker{a, b})
 
 	v.distinct(t)
@@ -82,6 +81,14 @@ func absent(t *testing.T, db, dbOfFirst string, leave, comeBack func(*worker)) {
 			t.Errorf("job %d was called %d times, expected 2: by the absent process and by another", id, n)
 		}
 	}
+}
+
+// allEnd waits until no job waits or runs.
+func allEnd(t *testing.T, c *penstock.Client) {
+	t.Helper()
+	eventually(t, "the jobs to end", func() bool {
+		return len(jobs(t, c, penstock.Filter{States: []penstock.State{penstock.Waiting, penstock.Running}})) == 0
+	})
 }
 
 // TestStoppedInItsTransaction stops a process while its transaction has the lock
