@@ -22,7 +22,7 @@ func seeded(t *testing.T) *rand.Rand {
 // TestC2_OneLimitForAllProcesses: the limit was applied per worker process, so
 // the rate grew with the number of replicas (celery/celery#5732,
 // celery/celery PR #10291, temporalio/sdk-rust#1005).
-func TestC2_OneLimitForAllProcesses(t *testing.T) { onEach(t, oneLimit) }
+func TestC2_OneLimitForAllProcesses(t *testing.T) { onEachAlone(t, oneLimit) }
 
 func oneLimit(t *testing.T, on technology) {
 	const n, window = 40, 2 * time.Second
@@ -65,7 +65,7 @@ func oneLimit(t *testing.T, on technology) {
 // TestC3_FullRateAfterKills: a crash between counting a call and setting the
 // window's end left a counter that never reset, and the key was blocked for
 // good (sidekiq/sidekiq#2704, Tabcorp/redis-rate-limiter#1, redis/redis#4548).
-func TestC3_FullRateAfterKills(t *testing.T) { onEach(t, fullRateAfterKills) }
+func TestC3_FullRateAfterKills(t *testing.T) { onEachAlone(t, fullRateAfterKills) }
 
 func fullRateAfterKills(t *testing.T, on technology) {
 	const n, window = 20, time.Second

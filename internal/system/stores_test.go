@@ -53,6 +53,14 @@ func onEach(t *testing.T, trial func(t *testing.T, on technology)) {
 	}
 }
 
+// onEachAlone is onEach for trials of how much a limit lets through: the others would
+// take the processors away, and a start that comes late is not made.
+func onEachAlone(t *testing.T, trial func(t *testing.T, on technology)) {
+	for _, on := range []technology{onSQLite, onPostgres} {
+		t.Run(on.name, func(t *testing.T) { trial(t, on) })
+	}
+}
+
 // migrated makes the tables, and returns the DSN for processes that must not take
 // all the connections there are.
 func migrated(t *testing.T, dsn string) string {
