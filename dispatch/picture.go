@@ -81,7 +81,7 @@ type Picture struct {
 	Now      limit.Instant
 	Lead     time.Duration // how far ahead of Now slots of limits lie at least
 	Horizon  time.Duration // how much further ahead they may lie
-	Early    time.Duration // the same under limits that are far from being used up; starts may begin before such slots. 0: none do
+	Early    time.Duration // how far ahead slots lie, if Lead is not more, under limits that are far from used up; starts may begin before them. 0: none do
 	Places   int           // places free for any job
 	Prefetch int           // further places for jobs without limits
 	QueueMax map[string]int

@@ -216,6 +216,7 @@ func (pl *planner) far(l *laneView, until limit.Instant) bool {
 	return true
 }
 
+// earliest is slot for starts that do not begin before it.
 func (pl *planner) earliest(l *laneView) (limit.Instant, *refusal) {
 	at, until, r := pl.Now, pl.horizonAt, refusal{windows: true}
 	if pl.rated(l) {

@@ -111,9 +111,9 @@ type ClaimRequest struct {
 	// Lead is how far ahead slots lie at least: what the worker needs to be in time.
 	// Horizon is how much further ahead they may lie.
 	Lead, Horizon time.Duration
-	// Early is how far ahead slots lie under limits that are far from being used up, at
-	// most the horizon. Starts may begin before them, at once, so that it does not matter
-	// when between now and then they do.
+	// Early is how far ahead slots lie, if Lead is not more, under limits that are far from
+	// used up. Starts may begin before them, at once, so that it does not matter when
+	// between now and then they do. 0: none do, and none where the horizon is shorter.
 	Early time.Duration
 	// Stagger is how much later the worker comes for permits than it could. Where each
 	// draws it by chance, up to nearly half the horizon, the others mostly find at a
