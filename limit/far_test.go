@@ -75,7 +75,7 @@ func TestFarStartsBreakNoWindow(t *testing.T) {
 	}
 }
 
-// fullestBySum is the most that starts within any window of this length.
+// fullestBySum is the most permits that start within any window of this length.
 func fullestBySum(starts []charge, window Instant) (most int64) {
 	sum, first := int64(0), 0
 	for _, c := range starts {

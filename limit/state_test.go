@@ -36,17 +36,13 @@ func takeAll(s *State, sp Spec, now, until Instant, most int) (slots []Instant) 
 	return slots
 }
 
-// fullest is the largest number of slots in a window of this length.
+// fullest is the largest number of slots, in order, in a window of this length.
 func fullest(slots []Instant, window Instant) int {
-	most := 0
-	for i := range slots {
-		n := 0
-		for j := i; j >= 0 && slots[j] > slots[i]-window; j-- {
-			n++
-		}
-		most = max(most, n)
+	starts := make([]charge, len(slots))
+	for i, at := range slots {
+		starts[i] = charge{at, 1}
 	}
-	return most
+	return int(fullestBySum(starts, window))
 }
 
 func TestSlots(t *testing.T) {

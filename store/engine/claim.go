@@ -200,7 +200,10 @@ func (c *claim) openAt() int64 { return c.now + c.ahead().Microseconds() }
 func (c *claim) ahead() time.Duration { return max(c.r.Horizon/2, c.r.Lead+c.r.Horizon/4) }
 
 // horizonAt is the last instant at which a slot may lie.
-func (c *claim) horizonAt() int64 { return c.now + (c.r.Lead + c.r.Horizon).Microseconds() }
+func (c *claim) horizonAt() int64 { return c.now + c.reach().Microseconds() }
+
+// reach is how far ahead slots may lie.
+func (c *claim) reach() time.Duration { return c.r.Lead + c.r.Horizon }
 
 // servable returns the bands this worker may serve, in serving order.
 func (c *claim) servable() ([]Band, error) {
@@ -312,7 +315,7 @@ func (c *claim) see() error {
 
 // pictureAsk is what the picture will be made of, as far as it is known at first.
 func (c *claim) pictureAsk() *PictureAsk {
-	return &PictureAsk{Open: c.openAt() - c.now, Reach: c.horizonAt() - c.now, Lanes: c.most, Heads: c.r.Places + c.r.Prefetch}
+	return &PictureAsk{Open: c.ahead().Microseconds(), Reach: c.reach().Microseconds(), Lanes: c.most, Heads: c.r.Places + c.r.Prefetch}
 }
 
 type bandGate struct {
