@@ -61,7 +61,9 @@ func (w *worker) fetch(ctx context.Context) {
 			idleUntil = next
 		}
 		w.setShort(short, idleUntil)
-		more = took > 0 && (short || w.c.clock.until(next) <= 0)
+		if len(asked) > 0 { // who had no place to ask for learned nothing
+			more = took > 0 && (short || w.c.clock.until(next) <= 0)
+		}
 		if took > 0 {
 			idle = 0
 			if w.soonMore() {
