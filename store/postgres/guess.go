@@ -13,7 +13,7 @@ type guess struct {
 	last atomic.Int64 // how many first jobs were wanted
 
 	mu     sync.Mutex
-	served map[string][]int64 // by worker: bands in which there was something
+	served map[string][]int64 // by worker: the bands that its last claim served
 }
 
 // guessMost is of how many workers something is remembered.

@@ -214,7 +214,7 @@ func (t *tx) knownHeads(a *engine.Ahead) {
 // leastHeads is how many first jobs of a lane are read at least.
 const leastHeads = 2
 
-// headsOfLane is how many first jobs of each lane are read, as in sqlHeadsLinedUp.
+// headsOfLane is how many first jobs of each lane are read, as in sqlHeadsSeen.
 func headsOfLane(guess, lanes int) int { return max(leastHeads, guess/max(lanes, 1)) }
 
 const (
