@@ -38,6 +38,14 @@ type maybe[T any] struct {
 	found bool
 }
 
+// maybeOf is what a column that may be NULL says.
+func maybeOf[T any](p *T) (m maybe[T]) {
+	if p != nil {
+		m = maybe[T]{*p, true}
+	}
+	return m
+}
+
 // part is the beginning of a list, or all of it.
 type part[T any] struct {
 	list []T

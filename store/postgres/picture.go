@@ -88,13 +88,7 @@ func (t *tx) sight(s *sight) []statement {
 	}
 }
 
-func (t *tx) keepLater(lane int64, at *int64) {
-	m := maybe[int64]{found: at != nil}
-	if m.found {
-		m.row = *at
-	}
-	put(&t.kept.later, lane, m)
-}
+func (t *tx) keepLater(lane int64, at *int64) { put(&t.kept.later, lane, maybeOf(at)) }
 
 // keepPicture notes what the methods will be asked for.
 func (t *tx) keepPicture(s *sight, p *engine.PictureAsk, gates []engine.Gate, lanes []engine.Lane) {

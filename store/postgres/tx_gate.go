@@ -195,11 +195,7 @@ func (t *tx) NextGates(limits []string, bands []int64, at, until int64) (map[str
 			var name string
 			var at *int64
 			err := s(&name, &at)
-			m := maybe[int64]{found: at != nil}
-			if m.found {
-				m.row = *at
-			}
-			put(&t.kept.awaited, name, m)
+			put(&t.kept.awaited, name, maybeOf(at))
 			return err
 		}, bands, at, until, missing)
 		if err != nil {
