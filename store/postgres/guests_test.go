@@ -43,6 +43,16 @@ func (e *ears) hear(what string, st *Store) {
 	}
 }
 
+// commitsAndTells enqueues in a caller's transaction, commits it, and waits until others
+// have heard of that.
+func (r *rig) commitsAndTells(g *guest, others *ears, what string) {
+	r.t.Helper()
+	_, err := r.within(g.tx, newJob())
+	r.must(err)
+	r.must(g.commit())
+	others.hear(what, r.st)
+}
+
 // asked returns how many callers' transactions the store asks about.
 func (s *Store) asked() int {
 	g := &s.db.hub.guests
@@ -78,11 +88,7 @@ func TestCommitOfCallersTransactionIsTold(t *testing.T) {
 		if r.st.db.Told() {
 			t.Error("a rollback was told")
 		}
-		three := begin()
-		_, err := r.within(three.tx, newJob())
-		r.must(err)
-		r.must(three.commit())
-		others.hear("one more", r.st)
+		r.commitsAndTells(begin(), others, "one more")
 	})
 }
 
@@ -156,12 +162,7 @@ func TestCallersTransactionsAndRestarts(t *testing.T) {
 	pg.Start()
 	r.soon("its end is known", func() bool { return r.st.asked() == 0 })
 	r.pool.Reset()
-	others := r.ears()
-	g := r.pgxGuest("READ COMMITTED")
-	_, err = r.within(g.tx, newJob())
-	r.must(err)
-	r.must(g.commit())
-	others.hear("after the restart", r.st)
+	r.commitsAndTells(r.pgxGuest("READ COMMITTED"), r.ears(), "after the restart")
 }
 
 // TestIDsOfAnotherServer: after a failover the server may not know a transaction's id. All
