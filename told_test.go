@@ -3,6 +3,7 @@ package penstock_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,11 +17,15 @@ import (
 func TestWorkEndsWhenAllIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dead, told atomic.Int32
+		var begun sync.WaitGroup // a call that has not begun when Work is told to stop is given back
+		begun.Add(3)
 		c := newClient(t, penstock.Config{OnDead: func(context.Context, penstock.JobInfo) {
 			<-time.After(time.Second)
 			dead.Add(1)
 		}})
 		handle(t, c, "k", penstock.Kind{}, func(context.Context, *penstock.Job[int]) error {
+			begun.Done()
+			begun.Wait()
 			return penstock.Permanent(errors.New("no"))
 		})
 		for i := range 3 {
