@@ -94,6 +94,7 @@ func (w *worker) fetch(ctx context.Context) {
 				wait = again
 			}
 		}
+		w.setLooks(wait)
 		if w.sleepFetch(ctx, watch, wait) {
 			idle = 0
 		}
@@ -164,11 +165,12 @@ func (w *worker) claim(ctx context.Context, a ask, more bool) (store.ClaimResult
 	r := store.ClaimRequest{
 		Worker: w.id, Token: rand.Int64N(1<<62) + 1,
 		Queues: a.queues, Kinds: w.kinds, Run: w.o.Run,
-		Places: a.places, Prefetch: a.prefetch, Lead: lead, Horizon: ahead, Early: farAhead, Stagger: w.horizon.stagger(lead, w.c.cfg.Random()),
+		Places: a.places, Prefetch: a.prefetch, Lead: lead, Horizon: ahead, Early: farAhead,
 		SuspectFree: w.places.suspects < suspectOne, More: more,
 	}
 	w.claiming = r.Token
 	w.mu.Unlock()
+	r.Stagger = stagger(r, w.c.cfg.Random())
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		// Not ctx: a claim that was sent is better waited for.
 		before := time.Now()
@@ -214,7 +216,11 @@ func (w *worker) reach(a ask, res store.ClaimResult) {
 	w.mu.Lock()
 	w.places.fetched(a.prefetch, len(res.Jobs)-slots)
 	w.mu.Unlock()
-	w.horizon.claimed(slots, a.places, inFlight, res.NextAt < limit.Never)
+	next := forever
+	if res.NextAt < limit.Never {
+		next = w.c.clock.until(res.NextAt)
+	}
+	w.horizon.claimed(slots, a.places, inFlight, next)
 }
 
 // admit takes in what a claim brought and returns how many jobs that were.
@@ -287,7 +293,7 @@ func (w *worker) worthAClaim() bool { return w.short && w.freed && !w.asking }
 // worth that gets free meanwhile.
 func (w *worker) setAsking() {
 	w.mu.Lock()
-	w.asking, w.freed = true, false
+	w.asking, w.freed, w.looksAt = true, false, time.Time{}
 	w.mu.Unlock()
 }
 
@@ -302,6 +308,24 @@ func (w *worker) setShort(short bool, idleUntil int64) {
 		w.signal()
 	}
 	w.mu.Unlock()
+}
+
+// setLooks notes when fetch looks again by itself; never, if in is negative.
+func (w *worker) setLooks(in time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looksAt = time.Time{}
+	if in >= 0 {
+		w.looksAt = time.Now().Add(in)
+	}
+}
+
+// mayBeDrained says whether nothing is held, and fetch would not soon see by itself
+// whether anything is left.
+func (w *worker) mayBeDrained() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held)+len(w.wishes) == 0 && (w.looksAt.IsZero() || time.Until(w.looksAt) > drainLook)
 }
 
 // signal wakes fetch.

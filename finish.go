@@ -156,7 +156,7 @@ func (f *finisher) stored(batch []*ending, done []store.Finished) {
 		f.w.recorded(e, done[i])
 	}
 	f.told()
-	if was && !congested || f.w.o.Drain && f.w.busy() == 0 {
+	if was && !congested || f.w.o.Drain && f.w.mayBeDrained() {
 		f.w.signal()
 	}
 }

@@ -14,8 +14,9 @@ import (
 )
 
 func TestHorizonFollowsClaims(t *testing.T) {
+	const soon, beyond = horizonLeast, horizonLeast + 1
 	var h horizon
-	few := func() { h.claimed(2, 20, false, true) }
+	few := func() { h.claimed(2, 20, false, soon) }
 	if h.now() != horizonLeast {
 		t.Fatalf("%v at first, expected %v", h.now(), horizonLeast)
 	}
@@ -30,9 +31,9 @@ func TestHorizonFollowsClaims(t *testing.T) {
 		t.Errorf("%v after a refusal, expected %v", h.now(), horizonLeast)
 	}
 	for name, claimed := range map[string]func(){
-		"places are short":    func() { h.claimed(2, 3, false, true) },
-		"one is in flight":    func() { h.claimed(1, 20, true, true) },
-		"claims bring plenty": func() { h.claimed(horizonMany+1, 1000, false, true) },
+		"places are short":    func() { h.claimed(2, 3, false, soon) },
+		"one is in flight":    func() { h.claimed(1, 20, true, soon) },
+		"claims bring plenty": func() { h.claimed(horizonMany+1, 1000, false, soon) },
 	} {
 		h.d = horizonMost
 		for range 10 {
@@ -42,12 +43,26 @@ func TestHorizonFollowsClaims(t *testing.T) {
 			t.Errorf("%s: %v, expected %v", name, h.now(), horizonLeast)
 		}
 	}
+	h.refused()
+	for range 10 {
+		h.claimed(0, 20, false, beyond) // nobody knows yet whether the API lets calls through
+	}
+	if h.now() != horizonLeast {
+		t.Errorf("%v after claims that brought nothing after a refusal, expected %v", h.now(), horizonLeast)
+	}
+	h.claimed(1, 20, false, soon)
+	h.d = 0
+	if h.claimed(0, 20, false, beyond); h.now() <= horizonLeast {
+		t.Errorf("%v after a claim that found all taken beyond its horizon, expected more", h.now())
+	}
 	for name, claimed := range map[string]func(){
-		"nothing more waits": func() { h.claimed(1, 20, false, false) },
-		"no slots":           func() { h.claimed(0, 20, false, true) },
-		"enough slots":       func() { h.claimed(horizonFew, 20, false, true) },
+		"nothing more waits": func() { h.claimed(1, 20, false, forever) },
+		"no slots":           func() { h.claimed(0, 20, false, soon) },
+		"no slots for long":  func() { h.claimed(0, 20, false, horizonMost+1) },
+		"enough slots":       func() { h.claimed(horizonFew, 20, false, soon) },
+		"after a refusal":    func() { h.refused(); h.claimed(0, 20, false, beyond) },
 	} {
-		h.d = 0
+		h = horizon{}
 		claimed()
 		if h.now() != horizonLeast {
 			t.Errorf("%s: %v, expected %v as before", name, h.now(), time.Duration(horizonLeast))
@@ -85,10 +100,11 @@ func TestNewWorkersGetTheirShare(t *testing.T) {
 			for token := int64(1); now < end; token++ {
 				w := slices.MinFunc(ws, func(a, b *worker) int { return int(a.at - b.at) })
 				now = max(now, w.at)
-				res, err := st.Claim(t.Context(), store.ClaimRequest{Worker: w.id, Token: token, Kinds: []string{"k"}, Places: 100,
-					Horizon: w.h.now(), Stagger: w.h.stagger(0, chance.Float64())})
+				r := store.ClaimRequest{Worker: w.id, Token: token, Kinds: []string{"k"}, Places: 100, Horizon: w.h.now()}
+				r.Stagger = stagger(r, chance.Float64())
+				res, err := st.Claim(t.Context(), r)
 				must(t, err)
-				w.h.claimed(len(res.Jobs), 100, false, res.NextAt < limit.Never)
+				w.h.claimed(len(res.Jobs), 100, false, time.Duration(res.NextAt-now)*time.Microsecond)
 				if w.at = max(res.NextAt, now+1000); now > settled {
 					w.got += len(res.Jobs)
 					all += len(res.Jobs)

@@ -55,6 +55,7 @@ type worker struct {
 	asking    bool                 // see setAsking
 	short     bool                 // see setShort
 	idleUntil int64                // see setShort
+	looksAt   time.Time            // when fetch looks again, whatever happens; zero: it does not, or is awake
 	ending    bool                 // told to stop: nothing more begins
 	hooksOver bool                 // no more calls of OnDead begin
 	freed     bool                 // a place got free since the last claims

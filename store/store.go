@@ -116,8 +116,8 @@ type ClaimRequest struct {
 	// between now and then they do. 0: none do, and none where the horizon is shorter.
 	Early time.Duration
 	// Stagger is how much later the worker comes for permits than it could. Where each
-	// draws it by chance, up to nearly half the horizon, the others mostly find at a
-	// look that one of them has taken the permits.
+	// draws it by chance, less than Ahead, the others mostly find at a look that one of
+	// them has taken the permits.
 	Stagger time.Duration
 	// SuspectFree says that the worker runs no suspect. A suspect is a job whose
 	// process vanished; a claim returns at most one, and only to such a worker.
@@ -126,6 +126,17 @@ type ClaimRequest struct {
 	// that a look whether there is anything is not worth a store's while.
 	More bool
 }
+
+// Ahead is how long before its instant a gate counts as open for the worker. It is the
+// smaller part of the horizon, so that slots close to one another are claimed together, and
+// there is time left to commit. Whoever needs more time comes earlier, but not who needs
+// just some: it would always be there before the others.
+func (r ClaimRequest) Ahead() time.Duration {
+	return max(min(r.Horizon/2, aheadLeast), r.Lead+r.Horizon/4)
+}
+
+// aheadLeast is time for a claim to commit, and for workers to come apart.
+const aheadLeast = 25 * time.Millisecond
 
 // Claimed is a job with its permits and its lease.
 type Claimed struct {

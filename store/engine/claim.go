@@ -193,11 +193,8 @@ func (c *claim) wakes() int { return min(c.r.Places+c.r.Prefetch+wakesSpare, wak
 // openAt is until when gates count as open.
 func (c *claim) openAt() int64 { return c.now + c.ahead().Microseconds() }
 
-// ahead is how long before a gate opens the worker comes: half a horizon, so that
-// slots close to one another are claimed together, and there is time left to commit.
-// Whoever needs more time comes earlier, but not who needs just some: it would always
-// be there before the others.
-func (c *claim) ahead() time.Duration { return max(c.r.Horizon/2, c.r.Lead+c.r.Horizon/4) }
+// ahead is how long before a gate opens the worker comes.
+func (c *claim) ahead() time.Duration { return c.r.Ahead() }
 
 // horizonAt is the last instant at which a slot may lie.
 func (c *claim) horizonAt() int64 { return c.now + c.reach().Microseconds() }

@@ -242,7 +242,7 @@ func (e *ender) lose(j *Job, lostMax int) error {
 
 // Cancels returns the running jobs of the worker that somebody cancelled.
 func (s *Store) Cancels(ctx context.Context, worker string) (ids []int64, err error) {
-	err = s.db.View(ctx, func(tx Tx) error {
+	err = s.db.Peek(ctx, func(tx Tx) error {
 		ids, err = tx.CancelsOf(worker)
 		return err
 	})

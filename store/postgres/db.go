@@ -278,6 +278,9 @@ func (d *db) run(ctx context.Context, m mode, idle time.Duration, fn func(engine
 	if err := fn(t); err != nil {
 		return err
 	}
+	if !t.looked.IsZero() {
+		d.hub.looked(t.looked)
+	}
 	if m == view || m == peek {
 		return nil // end rolls it back, which gives the snapshot up as well
 	}

@@ -11,10 +11,11 @@ import (
 // claim of whatever process takes the announcements along. If none came for
 // engine.QuietFor, somebody may be waiting for a call in flight that they gave back. So
 // the process that announced them looks whether they were taken, and tells if they were not.
+// The looks of its workers before their claims do as well.
 
-// ends is when starts ended whose announcements nobody is known to have taken. The
-// zero value says that there are none.
-type ends struct{ first, last time.Time }
+// ends is when starts ended whose announcements nobody is known to have taken, and when
+// this process last looked. The zero value says that there are none.
+type ends struct{ first, last, looked time.Time }
 
 func (e *ends) add(at time.Time) {
 	if e.first.IsZero() {
@@ -27,15 +28,19 @@ func (e *ends) add(at time.Time) {
 func (e *ends) settle(before time.Time) {
 	switch {
 	case e.last.Before(before):
-		*e = ends{}
+		*e = ends{looked: e.looked}
 	case e.first.Before(before):
 		e.first = before
 	}
 }
 
-// due is when to look; false: never.
+// due is when to look; false: never. Who looked lately may be about to look again.
 func (e *ends) due() (time.Time, bool) {
-	return e.first.Add(engine.QuietFor), !e.first.IsZero()
+	at := e.first
+	if e.looked.After(at) {
+		at = e.looked
+	}
+	return at.Add(engine.QuietFor), !e.first.IsZero()
 }
 
 // ended is called after a commit that announced the ends of starts.
@@ -58,6 +63,17 @@ func (h *hub) took(before time.Time) {
 	h.mu.Unlock()
 }
 
+// looked is called after a look at the instant that found nothing, and so nothing that
+// was announced QuietFor before.
+func (h *hub) looked(at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ends.settle(at.Add(-engine.QuietFor))
+	if at.After(h.ends.looked) {
+		h.ends.looked = at
+	}
+}
+
 // mindEnds looks, as long as there are ends that nobody is known to have taken.
 func (h *hub) mindEnds() {
 	for {
@@ -75,11 +91,9 @@ func (h *hub) mindEnds() {
 			continue // a claim of this process may have taken them meanwhile
 		}
 		asked := time.Now()
-		if left, err := h.announced(); err == nil { // else it is asked again
-			if left {
-				h.tell()
-			}
-			h.took(asked.Add(-engine.QuietFor)) // or those who can are about to
+		if left, err := h.announced(); err == nil && left { // after an error it is asked again
+			h.tell()
+			h.took(asked.Add(-engine.QuietFor)) // those who can are about to
 		}
 		if !h.wait(lookEvery) {
 			return

@@ -18,23 +18,33 @@ func TestEnds(t *testing.T) {
 		name   string
 		ends   []int
 		settle []int
+		looked int
 		due    int // -1: never
 	}{
-		{"none", nil, nil, -1},
-		{"the first one counts", []int{10, 50}, nil, 10 + quiet},
-		{"all were taken", []int{10, 50}, []int{51}, -1},
-		{"one came in the same moment", []int{10, 50}, []int{50}, 50 + quiet},
-		{"some were taken", []int{10, 50}, []int{30}, 30 + quiet},
-		{"none was taken", []int{10, 50}, []int{5}, 10 + quiet},
-		{"an earlier taking comes late", []int{10, 50}, []int{30, 20}, 30 + quiet},
-		{"nothing is there to take", nil, []int{30}, -1},
+		{"none", nil, nil, 0, -1},
+		{"the first one counts", []int{10, 50}, nil, 0, 10 + quiet},
+		{"all were taken", []int{10, 50}, []int{51}, 0, -1},
+		{"one came in the same moment", []int{10, 50}, []int{50}, 0, 50 + quiet},
+		{"some were taken", []int{10, 50}, []int{30}, 0, 30 + quiet},
+		{"none was taken", []int{10, 50}, []int{5}, 0, 10 + quiet},
+		{"an earlier taking comes late", []int{10, 50}, []int{30, 20}, 0, 30 + quiet},
+		{"nothing is there to take", nil, []int{30}, 0, -1},
+		{"somebody looked too early to know", []int{10, 50}, nil, 70, 70 + quiet},
+		{"somebody looked before", []int{10, 50}, nil, 5, 10 + quiet},
+		{"somebody looked and all were taken", []int{10, 50}, nil, 51 + quiet, -1},
+		{"somebody looked and some were taken", []int{10, 50}, nil, 30 + quiet, 30 + 2*quiet},
+		{"somebody looked and more came", []int{10, 400}, []int{20}, 300, 300 + quiet},
 	} {
-		var e ends
+		var h hub
+		e := &h.ends
 		for _, ms := range tt.ends {
 			e.add(at(ms))
 		}
 		for _, ms := range tt.settle {
 			e.settle(at(ms))
+		}
+		if tt.looked != 0 {
+			h.looked(at(tt.looked))
 		}
 		due, ok := e.due()
 		if ok != (tt.due >= 0) || ok && !due.Equal(at(tt.due)) {
@@ -110,5 +120,39 @@ func TestQuietEndsAreToldInTime(t *testing.T) {
 	finish(nil)
 	if st.minds() {
 		t.Error("a finish of nothing is waited for")
+	}
+}
+
+// TestLooksOfWorkersFindQuietEnds: a worker that looks for jobs all the time finds out
+// whether announcements were taken, and nobody needs to ask besides.
+func TestLooksOfWorkersFindQuietEnds(t *testing.T) {
+	r := newRig(t)
+	r.declare("api", "100/s")
+	r.register("w")
+	r.insert(newJob("api"))
+	c := new(trips)
+	st, other := c.open(t, r.dsn), r.open(r.dsn)
+	claim := func(st *Store) []store.Claimed {
+		t.Helper()
+		res, err := st.Claim(r.ctx(), r.request("w", 10))
+		r.must(err)
+		return res.Jobs
+	}
+	out, err := st.Finish(r.ctx(), finishesOf("w", claim(st)))
+	r.must(err)
+	r.must(out[0].Err)
+	if !st.minds() {
+		t.Fatal("an end that nobody took is not minded")
+	}
+	r.insert(newJob("api"))
+	if n := len(claim(other)); n != 1 { // and takes the announcement
+		t.Fatalf("%d jobs were claimed, want 1", n)
+	}
+	c.take()
+	r.soon("nothing is waited for", func() bool { claim(st); return !st.minds() })
+	for _, sql := range c.take() {
+		if looksForEnds(sql) {
+			t.Errorf("asked besides:\n%s", sql)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/penstockhq/penstock/store/engine"
 )
@@ -39,6 +40,8 @@ type tx struct {
 	told  bool   // those who watch are to be told of the commit
 	ended bool   // it announced that starts ended, and told nobody
 	took  *wakes // announcements that it took; nil: none
+
+	looked time.Time // when it asked for announcements and found none; zero: never
 
 	newLanes map[string]int64 // ids of lanes that new jobs go to, by key
 	calls    []engine.Call    // new ones

@@ -100,7 +100,14 @@ func (t *tx) Announced(lane int64) (bool, error) {
 func (t *tx) announced(lane int64) statement {
 	there := new(bool)
 	t.kept.announced = there
-	each := func(s scan) error { return s(there) }
+	asked := time.Now()
+	each := func(s scan) error {
+		err := s(there)
+		if err == nil && !*there && lane == engine.AnyLane {
+			t.looked = asked
+		}
+		return err
+	}
 	switch {
 	case lane == engine.AnyWake:
 		return statement{sql: `SELECT EXISTS (SELECT 1 FROM penstock.wake)`, each: each}

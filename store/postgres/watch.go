@@ -39,6 +39,7 @@ type hub struct {
 	watchers map[chan struct{}]bool
 	started  bool
 	deaf     bool // the listener is not connected
+	deafened chan struct{}
 	ends     ends // that this process announced
 	minding  bool // mindEnds runs
 
@@ -52,7 +53,7 @@ type hub struct {
 
 func newHub(d *db, listen *pgx.ConnConfig, self int64) *hub {
 	h := &hub{d: d, listen: listen, self: strconv.FormatInt(self, 36), watchers: map[chan struct{}]bool{},
-		deaf: true, pending: make(chan struct{}, 1)}
+		deaf: true, deafened: make(chan struct{}, 1), pending: make(chan struct{}, 1)}
 	h.guests = guests{h: h, open: map[string]time.Time{}, came: make(chan struct{}, 1)}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.wg.Go(h.notify)
@@ -176,13 +177,19 @@ func (h *hub) wait(d time.Duration) bool {
 // poll tells those who watch to look for themselves: all the time while the listener is
 // deaf, else now and then. It asks the server nothing.
 func (h *hub) poll() {
-	for looked := time.Now(); h.wait(lookEvery); {
+	for {
 		h.mu.Lock()
-		deaf := h.deaf
+		every := lookAnyway
+		if h.deaf {
+			every = lookEvery
+		}
 		h.mu.Unlock()
-		if deaf || time.Since(looked) >= lookAnyway {
+		select {
+		case <-time.After(every):
 			h.signal()
-			looked = time.Now()
+		case <-h.deafened:
+		case <-h.ctx.Done():
+			return
 		}
 	}
 }
@@ -205,8 +212,14 @@ func (h *hub) setDeaf(deaf bool) {
 	was := h.deaf
 	h.deaf = deaf
 	h.mu.Unlock()
-	if was && !deaf {
+	switch {
+	case was && !deaf:
 		h.signal() // what was said meanwhile was not heard
+	case !was && deaf:
+		select {
+		case h.deafened <- struct{}{}:
+		default:
+		}
 	}
 }
 
