@@ -13,9 +13,9 @@ import (
 
 // The bounds of one claim. What lies beyond them is looked at by the next one.
 const (
-	wakesPerClaim = 32 // sleeping lanes whose time has come, and announcements; fewer for few places
-	wakesSpare    = 24 // but so many beyond the places
-	lanesPerClaim = 32 // lanes looked at, and so gates, however many places are free
+	wakesPerClaim = 24 // sleeping lanes whose time has come, and announcements; fewer for few places
+	wakesSpare    = 16 // but so many beyond the places
+	lanesPerClaim = 24 // lanes looked at, and so gates, however many places are free
 	lanesSpare    = 8  // lanes looked at beyond those that could fill the places
 )
 

@@ -2,32 +2,39 @@ package postgres
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/penstockhq/penstock/dispatch"
 	"github.com/penstockhq/penstock/store"
 	"github.com/penstockhq/penstock/store/engine"
 )
 
 // laneBook knows the lanes that this process put jobs into lately. One
-// that was removed meanwhile does no harm: the job's wake restores it.
+// that was removed meanwhile does no harm: the job's wake restores it. There may be a
+// hundred thousand, so they hold no pointers, which each collection of garbage would follow.
 type laneBook struct {
-	d     *db
-	mu    sync.Mutex
-	lanes map[string]knownLane // by key
-	since time.Time
+	d       *db
+	mu      sync.Mutex
+	lanes   map[laneHash]knownLane
+	configs configs // of their limits
+	since   time.Time
 }
 
 // knownLane is a lane of the book.
 type knownLane struct {
-	id int64
-	// The rows that configure the limits of its draws, against which the engine has
-	// checked them; without Declared: that there is no such row. None, though there
-	// are draws: not known.
-	rows []engine.LimitRow
+	id     int64
+	config configID // 0, though the lane draws on limits: not known
+}
+
+// laneHash stands for a lane's key: half of a SHA-256 sum, which no two keys have in common.
+type laneHash [16]byte
+
+func hashOf(key *store.LaneKey) laneHash {
+	sum := sha256.Sum256([]byte(engine.KeyText(key)))
+	return laneHash(sum[:])
 }
 
 // Of what is older than this, or more than that, nothing is remembered.
@@ -58,46 +65,32 @@ func (b *laneBook) make(ctx context.Context, keys []store.LaneKey) (lanes []engi
 func (b *laneBook) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	clear(b.lanes)
+	b.clear()
+}
+
+func (b *laneBook) clear() {
+	b.lanes, b.configs, b.since = map[laneHash]knownLane{}, configs{}, time.Now()
 }
 
 // age forgets what is old; b.mu is held.
 func (b *laneBook) age() {
 	if time.Since(b.since) > lanesFor || len(b.lanes) > lanesMost {
-		b.lanes, b.since = map[string]knownLane{}, time.Now()
+		b.clear()
 	}
 }
 
-// known returns a lane that is in the book with all that must be known to put a
-// plain job there.
-func (b *laneBook) known(key *store.LaneKey) (knownLane, bool) {
-	name := engine.KeyText(key)
+// known returns the id of a lane that is in the book with all that must be known to put
+// a plain job there, and the rows of limits that must be as they were.
+func (b *laneBook) known(key *store.LaneKey) (id int64, rows []engine.LimitRow, ok bool) {
+	hash := hashOf(key)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.age()
-	l := b.lanes[name]
-	return l, l.id != 0 && len(l.rows) >= len(key.Draws)
-}
-
-// rowsOf returns the rows that configure the limits of draws, as a transaction has
-// read them, nil if it did not.
-func rowsOf(draws []dispatch.Draw, read map[string]maybe[engine.LimitRow]) (rows []engine.LimitRow) {
-	for _, d := range draws {
-		own, ok := read[d.Limit]
-		if !ok {
-			return nil
-		}
-		if own.found {
-			rows = append(rows, own.row)
-			continue
-		}
-		pattern := read[engine.PatternOf(d.Limit)]
-		if !pattern.found {
-			return nil
-		}
-		rows = append(rows, engine.LimitRow{Name: d.Limit}, pattern.row)
+	l := b.lanes[hash]
+	if l.id == 0 || l.config == 0 && len(key.Draws) > 0 {
+		return 0, nil, false
 	}
-	return rows
+	return l.id, b.configs.rows(l.config, key.Draws), true
 }
 
 // find returns the ids of lanes by the text of their keys. Those that the book does
@@ -113,10 +106,11 @@ func (b *laneBook) find(ctx context.Context, keys []store.LaneKey, read map[stri
 		if _, ok := ids[name]; ok {
 			continue
 		}
-		if ids[name] = b.lanes[name].id; ids[name] == 0 {
+		hash := hashOf(&key)
+		if ids[name] = b.lanes[hash].id; ids[name] == 0 {
 			missing = append(missing, key)
 		} else {
-			b.lanes[name] = knownLane{ids[name], rowsOf(key.Draws, read)}
+			b.lanes[hash] = knownLane{ids[name], b.configs.of(key.Draws, read)}
 		}
 	}
 	b.mu.Unlock()
@@ -138,10 +132,9 @@ func (b *laneBook) find(ctx context.Context, keys []store.LaneKey, read map[stri
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, key := range missing {
-		name := engine.KeyText(&key)
-		ids[name] = lanes[i].ID
+		ids[engine.KeyText(&key)] = lanes[i].ID
 		if key.Load == "" { // a staged one becomes another one's when its load is released
-			b.lanes[name] = knownLane{lanes[i].ID, rowsOf(key.Draws, read)}
+			b.lanes[hashOf(&key)] = knownLane{lanes[i].ID, b.configs.of(key.Draws, read)}
 		}
 	}
 	return ids, nil

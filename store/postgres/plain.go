@@ -92,7 +92,7 @@ func (d *db) knows(jobs []store.NewJob) bool {
 		if i > 0 && engine.SameKey(&jobs[i-1].LaneKey, &jobs[i].LaneKey) {
 			continue
 		}
-		if _, ok := d.lanes.known(&jobs[i].LaneKey); !ok {
+		if _, _, ok := d.lanes.known(&jobs[i].LaneKey); !ok {
 			return false
 		}
 	}
@@ -113,18 +113,18 @@ func (d *db) plainOf(jobs []store.NewJob) (*plain, bool) {
 			return nil, false
 		}
 		if i == 0 || !engine.SameKey(&jobs[i-1].LaneKey, &j.LaneKey) {
-			lane, ok := d.lanes.known(&j.LaneKey)
+			lane, limits, ok := d.lanes.known(&j.LaneKey)
 			if !ok {
 				return nil, false
 			}
-			if k, ok = wakes[lane.id]; !ok {
+			if k, ok = wakes[lane]; !ok {
 				k = len(p.wakes)
-				wakes[lane.id] = k
-				if !p.wake(lane.id, &j.LaneKey, j.At) {
+				wakes[lane] = k
+				if !p.wake(lane, &j.LaneKey, j.At) {
 					return nil, false
 				}
 			}
-			for _, r := range lane.rows {
+			for _, r := range limits {
 				if !rows[r] {
 					rows[r] = true
 					p.names, p.declared, p.set = append(p.names, r.Name), append(p.declared, r.Declared), append(p.set, r.Set)
