@@ -90,8 +90,12 @@ const (
 	idleMost      = 15 * time.Second
 )
 
+// Statements that are transactions by themselves have the isolation that the database or
+// the role has as a default; it may be one that fails beside others.
+const setIsolation = `set_config('default_transaction_isolation', 'read committed', false)`
+
 var (
-	setConnection  = `SELECT ` + strings.ReplaceAll(setPlanner+`, `+setPatience, "$local", "false")
+	setConnection  = `SELECT ` + strings.ReplaceAll(setPlanner+`, `+setPatience, "$local", "false") + `, ` + setIsolation
 	setTransaction = `SELECT ` + strings.ReplaceAll(setPlanner+`, `+setPatience, "$local", "true")
 )
 

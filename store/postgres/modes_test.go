@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"testing"
 	"time"
 
@@ -106,4 +107,23 @@ func TestBusyIsSaid(t *testing.T) {
 		t.Errorf("%v: expected %v, and what has it", err, store.ErrBusy)
 	}
 	t.Log(err)
+}
+
+// TestDefaultsOfTheRole: a role's default isolation is for its own transactions. The store's
+// statements that are transactions by themselves, and all others, do not meet it.
+func TestDefaultsOfTheRole(t *testing.T) {
+	r := newRig(t)
+	u, err := url.Parse(r.dsn)
+	r.must(err)
+	q := u.Query()
+	q.Set("default_transaction_isolation", "serializable")
+	u.RawQuery = q.Encode()
+	st := r.open(u.String())
+	for name, pool := range map[string]*pgxpool.Pool{"writers": st.db.writers, "others": st.db.others} {
+		var level string
+		r.must(pool.QueryRow(r.ctx(), `SHOW transaction_isolation`).Scan(&level))
+		if level != "read committed" {
+			t.Errorf("%s: statements run as %s transactions, want read committed", name, level)
+		}
+	}
 }
