@@ -149,6 +149,9 @@ func (w *worker) toAsk() []ask {
 	order := inOrder(w.o.Queues, w.o.Weighted, w.c.cfg.Random)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if time.Now().After(w.leaseUntil()) { // it would not begin: see hold
+		return nil
+	}
 	return w.places.asks(order)
 }
 
@@ -342,7 +345,7 @@ func (w *worker) drained(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, 2*callWithin)
 	defer cancel()
 	if w.busy() > 0 {
-		return drainLook
+		return drainLookWaiting // its end is told of
 	}
 	f := store.Filter{States: []store.State{store.Waiting, store.Running}, Run: w.o.Run, N: 1}
 	filters := []store.Filter{f}

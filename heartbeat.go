@@ -51,8 +51,12 @@ func (w *worker) heartbeat(ctx context.Context) {
 		case err == nil:
 			w.c.trouble.clear(w, "say that it lives")
 			w.mu.Lock()
+			late := time.Now().After(w.leaseUntil())
 			w.beat = began
 			w.mu.Unlock()
+			if late {
+				w.signal() // fetch claimed nothing meanwhile
+			}
 			alarm.Reset(w.leaseLeft())
 			w.reconcile(leases, began)
 		case errors.Is(err, store.ErrUnknownWorker):
@@ -130,6 +134,9 @@ func (w *worker) reconcile(leases []store.Lease, asked time.Time) {
 	for _, s := range lost {
 		w.log.Warn("lease lost: the handler is stopped", "kind", s.job.Kind, "job", s.job.ID)
 		s.lose()
+	}
+	if len(lost) > 0 && w.o.Drain && w.mayBeDrained() {
+		w.signal()
 	}
 	if len(strange) > 0 {
 		w.log.Warn("the store says this worker holds jobs that it never got: they are given back", "jobs", len(strange))

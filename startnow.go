@@ -94,6 +94,9 @@ func (r *wish) end(granted *store.Claimed) {
 		}
 	}
 	w.mu.Unlock()
+	if w.o.Drain && w.mayBeDrained() {
+		w.signal()
+	}
 	if s == nil {
 		w.running.Done()
 		return
