@@ -21,6 +21,7 @@ type laneBook struct {
 	lanes   map[laneHash]knownLane
 	configs configs // of their limits
 	since   time.Time
+	turn    chan struct{} // of those who look up the lane of a job to be started
 }
 
 // knownLane is a lane of the book.

@@ -74,7 +74,7 @@ func openDB(ctx context.Context, dsn string, o Options) (*db, error) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("penstock/" + o.Schema))
 	d := &db{schema: o.Schema, pooled: o.Pooler, lock: int64(h.Sum64()), clock: o.Now, turn: make(chan struct{}, writersMost), done: make(chan struct{})}
-	d.lanes = &laneBook{d: d}
+	d.lanes = &laneBook{d: d, turn: make(chan struct{}, 1)}
 	if d.others, err = pgxpool.NewWithConfig(context.Background(), cfg.Copy()); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,9 @@ import (
 // go into the network in one piece.
 const startBytes = 8 << 10
 
+// rowBytes is what a job takes of them whatever is in it.
+const rowBytes = 64
+
 // heedStart returns the jobs of one call without wishes that cannot be granted, and makes
 // sure that the lane of one that can is in the book.
 func (d *db) heedStart(ctx context.Context, jobs []store.NewJob) ([]store.NewJob, error) {
@@ -31,6 +34,16 @@ func (d *db) heedStart(ctx context.Context, jobs []store.NewJob) ([]store.NewJob
 			jobs[i].Start = nil
 		}
 		return jobs, nil
+	}
+	if _, _, known := d.lanes.known(&jobs[0].LaneKey); known {
+		return jobs, nil
+	}
+	// One after the other, so that those who come together look it up once.
+	select {
+	case d.lanes.turn <- struct{}{}:
+		defer func() { <-d.lanes.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	_, err := d.lanes.find(ctx, []store.LaneKey{jobs[0].LaneKey}, nil)
 	return jobs, err
@@ -51,7 +64,7 @@ func startsOf(jobs []store.NewJob) *starts {
 		if j.Start != nil {
 			worker, token, any = j.Start.Worker, j.Start.Token, true
 		}
-		size += len(j.Payload) + len(j.Options.IdempotencyKey)
+		size += len(j.Payload) + len(j.Options.IdempotencyKey) + len(j.Queue) + rowBytes
 		s.workers, s.queues, s.tokens = append(s.workers, worker), append(s.queues, j.Queue), append(s.tokens, token)
 	}
 	if !any || size > startBytes {
@@ -86,6 +99,7 @@ const (
 				AND NOT EXISTS (SELECT 1 FROM penstock.queue q WHERE q.name = ANY (ARRAY[u.queue]))
 				AND EXISTS (SELECT 1 FROM penstock.lane l WHERE l.id = ANY (ARRAY[u.lane]) AND coalesce((SELECT j.at FROM penstock.job j
 					WHERE j.lane = l.id AND j.state = 1 AND (j.at, j.id) >= (l.floor_at, l.floor_id) ORDER BY j.at, j.id LIMIT 1) > ` + sqlPlainNow + `, true))
+				AND NOT EXISTS (SELECT 1 FROM (SELECT k.lane, k.at, row_number() OVER (ORDER BY k.id) AS n FROM penstock.wake k ORDER BY k.id LIMIT 256) k WHERE k.lane = u.lane AND k.at <= ` + sqlPlainNow + ` OR k.n = 256)
 				THEN u.worker END AS worker
 		FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $8::bigint[], $13::text[], $14::text[])
 			u (lane, at, expires_at, payload, options, token, worker, queue)`
