@@ -151,7 +151,7 @@ type Claimed struct {
 type ClaimResult struct {
 	Jobs []Claimed
 	// NextAt is when it is worth asking again if nothing else happens: when the
-	// next job is due, or half a horizon before the next slot. limit.Never if only
+	// next job is due, or Ahead less Stagger before the next slot. limit.Never if only
 	// a change elsewhere can help.
 	NextAt int64
 	Now    int64 // the store's clock during the claim

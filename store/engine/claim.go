@@ -13,7 +13,7 @@ import (
 
 // The bounds of one claim. What lies beyond them is looked at by the next one.
 const (
-	wakesPerClaim = 24 // sleeping lanes whose time has come, and announcements; fewer for few places
+	wakesPerClaim = 24 // sleeping lanes whose time has come, and lanes and limits of which something was announced; fewer for few places
 	wakesSpare    = 16 // but so many beyond the places
 	lanesPerClaim = 24 // lanes looked at, and so gates, however many places are free
 	lanesSpare    = 8  // lanes looked at beyond those that could fill the places

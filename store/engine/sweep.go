@@ -12,6 +12,9 @@ const sweepPage = 256
 // Sweep checks a page of lanes against their jobs, and drops the states of keyed
 // limits that are as good as new. The next call goes on where it ended.
 func (s *Store) Sweep(ctx context.Context) (finds int, err error) {
+	if err := s.catchUp(ctx); err != nil { // while all places are taken nobody claims
+		return 0, err
+	}
 	s.sweepMu.Lock()
 	defer s.sweepMu.Unlock()
 	lane, name := s.sweepLane, s.sweepName

@@ -27,6 +27,10 @@ const (
 // to claim: mostly nobody waits for it.
 const QuietFor = 200 * time.Millisecond
 
+// wakesAtOnce is how many lanes and limits are brought up to date in one transaction by
+// those who start nothing, while claims wait for it.
+const wakesAtOnce = 128
+
 // Wakes are how a transaction that others overlap tells of what it put into a
 // lane: it must not read the lane, which would be stale at its commit, nor write
 // it, which would make others wait for that commit. So it appends a row, and the
@@ -37,8 +41,8 @@ type Wakes interface {
 	Overlaps() bool
 	// AddWake appends an announcement.
 	AddWake(w Wake) error
-	// TakeWakes removes up to n announcements and returns them, those of one lane
-	// as one with the earliest At, those of one limit as one with the sum, and
+	// TakeWakes removes announcements, of up to n lanes and limits, and returns them, those
+	// of one lane as one with the earliest At, those of one limit as one with the sum, and
 	// whether more may be left.
 	TakeWakes(n int) (wakes []Wake, more bool, err error)
 	// RestoreLane makes the lane with this id an empty one, and makes it if it is not there.
@@ -108,7 +112,7 @@ func takeWakes(tx Tx, now int64, n int) (lanes []Lane, more bool, err error) {
 
 // wakeAll takes announcements for those who start nothing themselves, and tells those who do.
 func wakeAll(tx Tx, now int64) (more bool, err error) {
-	woken, more, err := takeWakes(tx, now, wakesPerClaim)
+	woken, more, err := takeWakes(tx, now, wakesAtOnce)
 	if err == nil && len(woken) > 0 {
 		err = tx.Notify()
 	}

@@ -40,7 +40,8 @@ func (t *tx) Ahead(a engine.Ahead) error {
 
 func (t *tx) aheadOfClaim(a engine.Ahead) (q []statement) {
 	if a.TakeWakes > 0 {
-		q = append(q, t.markWoken(a.TakeWakes, a.Sleepers), t.takeWakes(a.TakeWakes))
+		alike := t.guess.alike(a.TakeWakes)
+		q = append(q, t.markWoken(a.TakeWakes, alike, a.Sleepers), t.takeWakes(a.TakeWakes, alike))
 	}
 	if a.Worker != "" {
 		put(&t.kept.worker, a.Worker, maybe[engine.WorkerRow]{})

@@ -10,7 +10,8 @@ import (
 // guess is what claims of this process found lately. A picture is read before all is
 // known that it depends on, so it is read as if that were as it was.
 type guess struct {
-	last atomic.Int64 // how many first jobs were wanted
+	last   atomic.Int64 // how many first jobs were wanted
+	spread atomic.Int64 // how many announcements to look at for each lane or limit, by a power of two
 
 	mu     sync.Mutex
 	served map[string][]int64 // by worker: the bands that its last claim served
@@ -46,4 +47,24 @@ func (g *guess) serve(worker string, bands []int64) {
 		g.served = make(map[string][]int64)
 	}
 	g.served[worker] = bands
+}
+
+// How many announcements to look at for each lane or limit that is to be brought up to
+// date: few, as long as they are of many, and more and more while they are of few.
+const (
+	spreadLeast = 3 // powers of two
+	spreadMost  = 8
+	alikeMost   = 4096 // in all: they cost some microseconds each
+)
+
+// alike is how many announcements to look at for n lanes and limits.
+func (g *guess) alike(n int) int { return min(n<<max(g.spread.Load(), spreadLeast), alikeMost) }
+
+// tookWakes is told whether all that were looked at were of few lanes and limits.
+func (g *guess) tookWakes(repeats bool) {
+	if s := g.spread.Load(); repeats {
+		g.spread.Store(min(max(s, spreadLeast)+1, spreadMost))
+	} else if s > spreadLeast {
+		g.spread.Store(s - 1)
+	}
 }

@@ -61,9 +61,10 @@ func (p part[T]) first(n int) ([]T, bool) {
 }
 
 type wakes struct {
-	list  []engine.Wake
-	more  bool
-	asked time.Time // by this process's clock
+	list    []engine.Wake
+	more    bool
+	repeats bool      // all that were looked at were of few lanes and limits
+	asked   time.Time // by this process's clock
 }
 
 // take gives out what was read ahead, once.

@@ -40,22 +40,23 @@ func (t *tx) AddWake(w engine.Wake) error {
 
 func (t *tx) TakeWakes(n int) ([]engine.Wake, bool, error) {
 	w, ok := take(&t.kept.wakes)
-	if ok {
-		return w.list, w.more, nil
+	if !ok {
+		if err := t.ask([]statement{t.takeWakes(n, t.guess.alike(n))}); err != nil {
+			return nil, false, err
+		}
+		w, _ = take(&t.kept.wakes)
 	}
-	if err := t.ask([]statement{t.takeWakes(n)}); err != nil {
-		return nil, false, err
-	}
-	w, _ = take(&t.kept.wakes)
+	t.guess.tookWakes(w.repeats)
 	return w.list, w.more, nil
 }
 
-// takeWakes removes announcements. Nobody else does, so no row is locked.
-func (t *tx) takeWakes(n int) statement {
+// takeWakes removes announcements of n lanes and limits, among the first most. Nobody else
+// does, so no row is locked.
+func (t *tx) takeWakes(n, most int) statement {
 	w := &wakes{asked: time.Now()}
 	t.kept.wakes, t.took = w, w
-	taken := 0
-	return statement{sql: sqlTakeWakes, args: []any{n}, each: func(s scan) error {
+	taken, kinds := 0, 0
+	return statement{sql: sqlTakeWakes, args: []any{n, most}, each: func(s scan) error {
 		var lane, at int64
 		var end engine.Wake
 		var rows int
@@ -63,8 +64,9 @@ func (t *tx) takeWakes(n int) statement {
 		if err := s(&lane, &end.Limit, &rows, &at, &text, &end.Ended, &end.PassedAt, &end.Slot); err != nil {
 			return err
 		}
-		taken += rows
-		w.more = taken >= n
+		taken, kinds = taken+rows, kinds+1
+		w.more = kinds >= n || taken >= most
+		w.repeats = taken >= most && kinds < n
 		if end.Limit != "" {
 			w.list = append(w.list, end)
 			return nil
@@ -83,7 +85,13 @@ func (t *tx) takeWakes(n int) statement {
 	}}
 }
 
-const sqlTakeWakes = `WITH gone AS (DELETE FROM penstock.wake WHERE id = ANY (ARRAY(SELECT id FROM penstock.wake ORDER BY id LIMIT $1)) RETURNING lane, at, parts, limit_name, ended, passed_at, slot)
+// sqlFirstWakes are the first announcements, as w: of $1 lanes and limits at most, and of
+// the first $2 that there are. A lane that gets job after job must not hide the others.
+const sqlFirstWakes = `f AS MATERIALIZED (SELECT id, lane, at, limit_name FROM penstock.wake ORDER BY id LIMIT $2),
+		k AS MATERIALIZED (SELECT lane, limit_name FROM f GROUP BY lane, limit_name ORDER BY min(id) LIMIT $1),
+		w AS MATERIALIZED (SELECT * FROM f WHERE lane <> 0 AND lane = ANY (ARRAY(SELECT lane FROM k)) OR limit_name <> '' AND limit_name = ANY (ARRAY(SELECT limit_name FROM k)))`
+
+const sqlTakeWakes = `WITH ` + sqlFirstWakes + `, gone AS (DELETE FROM penstock.wake WHERE id = ANY (ARRAY(SELECT id FROM w)) RETURNING lane, at, parts, limit_name, ended, passed_at, slot)
 	SELECT lane, limit_name, count(*), min(at), min(parts), sum(ended)::bigint, max(passed_at), max(slot) FROM gone GROUP BY lane, limit_name ORDER BY lane, limit_name`
 
 func (t *tx) Announced(lane int64) (bool, error) {

@@ -12,8 +12,8 @@ import (
 // lanes with the first instant that was announced of each, and limits of which
 // starts have ended.
 const (
-	sqlMarkWoken = `WITH w AS MATERIALIZED (SELECT lane, at, limit_name FROM penstock.wake ORDER BY id LIMIT $1),
-		s AS MATERIALIZED (SELECT id FROM penstock.lane WHERE state = 2 AND next_at <= ` + sqlNow + ` ORDER BY next_at, id LIMIT $2),
+	sqlMarkWoken = `WITH ` + sqlFirstWakes + `,
+		s AS MATERIALIZED (SELECT id FROM penstock.lane WHERE state = 2 AND next_at <= ` + sqlNow + ` ORDER BY next_at, id LIMIT $3),
 		a AS (SELECT lane, min(at) AS at FROM (SELECT lane, at FROM w WHERE lane <> 0 UNION ALL SELECT id, 9223372036854775807 FROM s) u GROUP BY lane)
 		SELECT set_config('penstock_claim.lanes', coalesce(array_agg(lane ORDER BY lane), '{}')::text, true),
 			set_config('penstock_claim.ats', coalesce(array_agg(at ORDER BY lane), '{}')::text, true),
@@ -31,8 +31,8 @@ const (
 
 // markWoken has the server note the first lanes of which something was announced, and
 // the first ones whose time has come.
-func (t *tx) markWoken(wakes, sleepers int) statement {
-	return statement{sql: sqlMarkWoken, args: []any{wakes, sleepers}}
+func (t *tx) markWoken(wakes, alike, sleepers int) statement {
+	return statement{sql: sqlMarkWoken, args: []any{wakes, alike, sleepers}}
 }
 
 // wokenLanes reads the lanes that were noted, together with their gates, whether their
