@@ -51,16 +51,20 @@ func (h *hub) ended() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ends.add(time.Now())
-	if !h.minding {
-		h.minding = h.start(h.mindEnds)
+	if h.minding == nil {
+		timer := time.NewTimer(engine.QuietFor)
+		if h.start(func() { h.mindEnds(timer) }) {
+			h.minding = timer
+		}
 	}
 }
 
 // took is called after a commit that took all that was announced before the instant.
 func (h *hub) took(before time.Time) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.ends.settle(before)
-	h.mu.Unlock()
+	h.mindLater()
 }
 
 // looked is called after a look at the instant that found nothing, and so nothing that
@@ -72,33 +76,52 @@ func (h *hub) looked(at time.Time) {
 	if at.After(h.ends.looked) {
 		h.ends.looked = at
 	}
+	h.mindLater()
 }
 
-// mindEnds looks, as long as there are ends that nobody is known to have taken.
-func (h *hub) mindEnds() {
+// mindLater lets mindEnds sleep until there is something to look for; h.mu is held.
+func (h *hub) mindLater() {
+	if due, some := h.ends.due(); some && h.minding != nil {
+		h.minding.Reset(time.Until(due))
+	}
+}
+
+// mindEnds looks, as long as there are ends that nobody is known to have taken, when the
+// timer says so.
+func (h *hub) mindEnds(timer *time.Timer) {
+	defer timer.Stop()
 	for {
-		h.mu.Lock()
-		due, some := h.ends.due()
-		h.minding = some
-		h.mu.Unlock()
+		select {
+		case <-timer.C:
+		case <-h.ctx.Done():
+			return
+		}
+		wait, some := h.endsDue()
 		if !some {
 			return
 		}
-		if wait := time.Until(due); wait > 0 {
-			if !h.wait(wait) {
-				return
+		if wait <= 0 {
+			asked := time.Now()
+			if left, err := h.announced(); err == nil && left { // after an error it is asked again
+				h.tell()
+				h.took(asked.Add(-engine.QuietFor)) // those who can are about to
 			}
-			continue // a claim of this process may have taken them meanwhile
+			wait = lookEvery
 		}
-		asked := time.Now()
-		if left, err := h.announced(); err == nil && left { // after an error it is asked again
-			h.tell()
-			h.took(asked.Add(-engine.QuietFor)) // those who can are about to
-		}
-		if !h.wait(lookEvery) {
-			return
-		}
+		timer.Reset(wait)
 	}
+}
+
+// endsDue returns how long it is until ends are to be looked for. If there are none, the
+// minding ends.
+func (h *hub) endsDue() (wait time.Duration, some bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	due, some := h.ends.due()
+	if !some {
+		h.minding = nil
+	}
+	return time.Until(due), some
 }
 
 // announced reports whether there is an announcement that is a reason to claim.

@@ -58,7 +58,7 @@ func (s *Store) minds() bool {
 	h := s.db.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.minding
+	return h.minding != nil
 }
 
 // looksForEnds reports whether the trip is a look for announcements, and nothing else.

@@ -40,8 +40,8 @@ type hub struct {
 	started  bool
 	deaf     bool // the listener is not connected
 	deafened chan struct{}
-	ends     ends // that this process announced
-	minding  bool // mindEnds runs
+	ends     ends        // that this process announced
+	minding  *time.Timer // of mindEnds, which runs; nil: it does not
 
 	guests  guests
 	fresh   atomic.Bool   // this process told of something lately
