@@ -11,7 +11,7 @@ import (
 	"github.com/penstockhq/penstock/apisim"
 )
 
-var stormFor = flag.Duration("system.storm", 12*time.Second, "how long processes are killed at random; a minute says more")
+var stormFor = flag.Duration("system.storm", 0, "how long processes are killed at random; 0: 12 s on a file, a minute on a server")
 
 // TestKillsAtRandom has processes killed at any moment, again and again, while
 // work comes in. Nothing is lost, guarded effects happen once, the limit holds,
@@ -25,10 +25,16 @@ func killsAtRandom(t *testing.T, on technology) {
 	o := orders{DB: on.fresh(t), Lease: on.lease(), URL: v.URL, Concurrency: 8, LostMax: 1000, Limits: map[string]string{"api": "40/s"}}
 	c := open(t, o.DB, penstock.Config{Limits: o.Limits})
 
+	storm := *stormFor
+	if storm == 0 && on.seesDeaths {
+		storm = 12 * time.Second
+	} else if storm == 0 {
+		storm = time.Minute
+	}
 	ws := starts(t, 4, o)
 	var calls, guarded []int64
 	kills := 0
-	for began := time.Now(); time.Since(began) < *stormFor; kills++ {
+	for began := time.Now(); time.Since(began) < storm; kills++ {
 		// More is enqueued than is waited for, so that there is always work.
 		more, made := 2+r.IntN(25), len(v.calls("api"))
 		calls = append(calls, enqueue(t, c, more+1, penstock.NewJob{Kind: "call", Limits: penstock.Draws("api")})...)
