@@ -92,16 +92,7 @@ func TestDrainEndsAfterAWishInVain(t *testing.T) {
 		if err := <-inserted; err == nil {
 			t.Error("the insert did not fail")
 		}
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(time.Hour):
-			t.Error("an hour later the worker still drains, though nothing is left")
-			cancel()
-			<-ended
-		}
+		wantDrained(t, ended, cancel)
 	})
 }
 
@@ -166,15 +157,21 @@ func TestDrainEndsWhenTheLastLeaseIsLost(t *testing.T) {
 		go func() { ended <- c.Work(ctx, penstock.WorkOptions{Drain: true}) }()
 		pass(time.Second)
 		st.armed.Store(true)
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(time.Hour):
-			t.Error("an hour later the worker still drains, though nothing is left")
-			cancel()
-			<-ended
-		}
+		wantDrained(t, ended, cancel)
 	})
+}
+
+// wantDrained waits for a worker that drains to end.
+func wantDrained(t *testing.T, ended <-chan error, cancel func()) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Hour):
+		t.Error("an hour later the worker still drains, though nothing is left")
+		cancel()
+		<-ended
+	}
 }

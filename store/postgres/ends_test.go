@@ -53,6 +53,14 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// claimOn claims for the worker w on one of several stores.
+func (r *rig) claimOn(st *Store) []store.Claimed {
+	r.t.Helper()
+	res, err := st.Claim(r.ctx(), r.request("w", 10))
+	r.must(err)
+	return res.Jobs
+}
+
 // minds reports whether the store waits for somebody to take the ends that it announced.
 func (s *Store) minds() bool {
 	h := s.db.hub
@@ -77,12 +85,6 @@ func TestQuietEndsAreToldInTime(t *testing.T) {
 	r.insert(newJob("api"), newJob("api"), newJob("api"))
 	c := new(trips)
 	st, other := c.open(t, r.dsn), r.open(r.dsn)
-	claim := func(st *Store) []store.Claimed {
-		t.Helper()
-		res, err := st.Claim(r.ctx(), r.request("w", 10))
-		r.must(err)
-		return res.Jobs
-	}
 	finish := func(jobs []store.Claimed) {
 		t.Helper()
 		out, err := st.Finish(r.ctx(), finishesOf("w", jobs))
@@ -92,7 +94,7 @@ func TestQuietEndsAreToldInTime(t *testing.T) {
 		}
 	}
 	others := r.ears()
-	first := claim(st)
+	first := r.claimOn(st)
 	others.hear("jobs are left", st)
 	finish(first)
 	began := time.Now()
@@ -100,7 +102,7 @@ func TestQuietEndsAreToldInTime(t *testing.T) {
 	if took := time.Since(began); took < engine.QuietFor/2 {
 		t.Errorf("told after %v: most ends are of no interest, and are not told", took)
 	}
-	second := claim(other)
+	second := r.claimOn(other)
 	if len(first) != 1 || len(second) != 1 {
 		t.Fatalf("%d and %d jobs were claimed, want 1 and 1", len(first), len(second))
 	}
@@ -110,7 +112,7 @@ func TestQuietEndsAreToldInTime(t *testing.T) {
 	finish(second)
 	_, err := st.Insert(r.ctx(), []store.NewJob{newJob()}) // so that the claim does more than look
 	r.must(err)
-	if n := len(claim(st)); n != 2 {
+	if n := len(r.claimOn(st)); n != 2 {
 		t.Fatalf("%d jobs were claimed, want 2", n)
 	}
 	r.soon("nothing is waited for", func() bool { return !st.minds() })
@@ -132,24 +134,18 @@ func TestLooksOfWorkersFindQuietEnds(t *testing.T) {
 	r.insert(newJob("api"))
 	c := new(trips)
 	st, other := c.open(t, r.dsn), r.open(r.dsn)
-	claim := func(st *Store) []store.Claimed {
-		t.Helper()
-		res, err := st.Claim(r.ctx(), r.request("w", 10))
-		r.must(err)
-		return res.Jobs
-	}
-	out, err := st.Finish(r.ctx(), finishesOf("w", claim(st)))
+	out, err := st.Finish(r.ctx(), finishesOf("w", r.claimOn(st)))
 	r.must(err)
 	r.must(out[0].Err)
 	if !st.minds() {
 		t.Fatal("an end that nobody took is not minded")
 	}
 	r.insert(newJob("api"))
-	if n := len(claim(other)); n != 1 { // and takes the announcement
+	if n := len(r.claimOn(other)); n != 1 { // and takes the announcement
 		t.Fatalf("%d jobs were claimed, want 1", n)
 	}
 	c.take()
-	r.soon("nothing is waited for", func() bool { claim(st); return !st.minds() })
+	r.soon("nothing is waited for", func() bool { r.claimOn(st); return !st.minds() })
 	for _, sql := range c.take() {
 		if looksForEnds(sql) {
 			t.Errorf("asked besides:\n%s", sql)
