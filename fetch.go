@@ -149,7 +149,7 @@ func (w *worker) toAsk() []ask {
 	order := inOrder(w.o.Queues, w.o.Weighted, w.c.cfg.Random)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if time.Now().After(w.leaseUntil()) { // it would not begin: see hold
+	if w.leaseOver() { // what came would not begin: see hold
 		return nil
 	}
 	return w.places.asks(order)
@@ -260,7 +260,7 @@ func (w *worker) admit(res store.ClaimResult) int {
 // declared dead, and has not heard of that. w.mu is held.
 func (w *worker) hold(j store.Claimed, as string) (s, old *start) {
 	s, old = w.newStart(j, as), w.held[j.ID]
-	if time.Now().After(w.leaseUntil()) {
+	if w.leaseOver() {
 		s.stopWaiting(errNotBegun)
 	}
 	if w.recordAll {
@@ -323,12 +323,14 @@ func (w *worker) setLooks(in time.Duration) {
 	}
 }
 
-// mayBeDrained says whether nothing is held, and fetch would not soon see by itself
-// whether anything is left.
-func (w *worker) mayBeDrained() bool {
+// mayBeDrained is called when a job is held no more. A worker that drains then looks whether
+// anything is left, unless it does so soon by itself.
+func (w *worker) mayBeDrained() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.held)+len(w.wishes) == 0 && (w.looksAt.IsZero() || time.Until(w.looksAt) > drainLook)
+	if w.o.Drain && len(w.held)+len(w.wishes) == 0 && (w.looksAt.IsZero() || time.Until(w.looksAt) > drainLook) {
+		w.signal()
+	}
 }
 
 // signal wakes fetch.

@@ -156,7 +156,8 @@ func (f *finisher) stored(batch []*ending, done []store.Finished) {
 		f.w.recorded(e, done[i])
 	}
 	f.told()
-	if was && !congested || f.w.o.Drain && f.w.mayBeDrained() {
+	f.w.mayBeDrained()
+	if was && !congested {
 		f.w.signal()
 	}
 }

@@ -51,12 +51,11 @@ func (w *worker) heartbeat(ctx context.Context) {
 		case err == nil:
 			w.c.trouble.clear(w, "say that it lives")
 			w.mu.Lock()
-			late := time.Now().After(w.leaseUntil())
-			w.beat = began
-			w.mu.Unlock()
-			if late {
+			if w.leaseOver() {
 				w.signal() // fetch claimed nothing meanwhile
 			}
+			w.beat = began
+			w.mu.Unlock()
 			alarm.Reset(w.leaseLeft())
 			w.reconcile(leases, began)
 		case errors.Is(err, store.ErrUnknownWorker):
@@ -88,6 +87,9 @@ func (w *worker) leaseUntil() time.Time {
 	lease := w.c.cfg.Lease
 	return w.beat.Add(lease - lease/5)
 }
+
+// leaseOver reports whether that has passed. w.mu is held.
+func (w *worker) leaseOver() bool { return time.Now().After(w.leaseUntil()) }
 
 // stopForLease stops every handler, since the lease is nearly over.
 func (w *worker) stopForLease() {
@@ -135,8 +137,8 @@ func (w *worker) reconcile(leases []store.Lease, asked time.Time) {
 		w.log.Warn("lease lost: the handler is stopped", "kind", s.job.Kind, "job", s.job.ID)
 		s.lose()
 	}
-	if len(lost) > 0 && w.o.Drain && w.mayBeDrained() {
-		w.signal()
+	if len(lost) > 0 {
+		w.mayBeDrained()
 	}
 	if len(strange) > 0 {
 		w.log.Warn("the store says this worker holds jobs that it never got: they are given back", "jobs", len(strange))

@@ -94,9 +94,7 @@ func (r *wish) end(granted *store.Claimed) {
 		}
 	}
 	w.mu.Unlock()
-	if w.o.Drain && w.mayBeDrained() {
-		w.signal()
-	}
+	w.mayBeDrained()
 	if s == nil {
 		w.running.Done()
 		return

@@ -191,10 +191,7 @@ func (c *claim) begin() (err error) {
 func (c *claim) wakes() int { return min(c.r.Places+c.r.Prefetch+wakesSpare, wakesPerClaim) }
 
 // openAt is until when gates count as open.
-func (c *claim) openAt() int64 { return c.now + c.ahead().Microseconds() }
-
-// ahead is how long before a gate opens the worker comes.
-func (c *claim) ahead() time.Duration { return c.r.Ahead() }
+func (c *claim) openAt() int64 { return c.now + c.r.Ahead().Microseconds() }
 
 // horizonAt is the last instant at which a slot may lie.
 func (c *claim) horizonAt() int64 { return c.now + c.reach().Microseconds() }
@@ -312,7 +309,7 @@ func (c *claim) see() error {
 
 // pictureAsk is what the picture will be made of, as far as it is known at first.
 func (c *claim) pictureAsk() *PictureAsk {
-	return &PictureAsk{Open: c.ahead().Microseconds(), Reach: c.reach().Microseconds(), Lanes: c.most, Heads: c.r.Places + c.r.Prefetch}
+	return &PictureAsk{Open: c.r.Ahead().Microseconds(), Reach: c.reach().Microseconds(), Lanes: c.most, Heads: c.r.Places + c.r.Prefetch}
 }
 
 type bandGate struct {
@@ -464,7 +461,7 @@ func (c *claim) nextAt() error {
 // nextOf is when to claim next, by the first lane that wakes and the first gate that opens.
 func (c *claim) nextOf(sleeper, gate int64) int64 {
 	if gate < Held {
-		gate = max(c.now, gate-(c.ahead()-c.r.Stagger).Microseconds())
+		gate = max(c.now, gate-(c.r.Ahead()-c.r.Stagger).Microseconds())
 	}
 	if next := min(sleeper, gate); next < Held {
 		return next

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -40,6 +41,25 @@ func TestManyAnnouncementsHideNoUrgentJob(t *testing.T) {
 		}
 	}
 	t.Error("the urgent job was not started")
+}
+
+// TestSweepTakesAllAnnouncements: while all places of all workers are taken, nobody claims.
+func TestSweepTakesAllAnnouncements(t *testing.T) {
+	r := newRig(t)
+	jobs := make([]store.NewJob, 300)
+	for i := range jobs {
+		jobs[i] = newJob()
+		jobs[i].Group = fmt.Sprint(i)
+	}
+	r.insert(jobs...)
+	if n := value[int](r, `SELECT count(*) FROM penstock.wake`); n != len(jobs) {
+		t.Fatalf("%d announcements, want one for each of %d lanes", n, len(jobs))
+	}
+	_, err := r.st.Sweep(r.ctx())
+	r.must(err)
+	if n := value[int](r, `SELECT count(*) FROM penstock.wake`); n != 0 {
+		t.Errorf("%d announcements are left", n)
+	}
 }
 
 // TestStartedJobOvertakesNobody: a job of a caller's transaction comes behind the floor of

@@ -36,14 +36,13 @@ func (c *configs) of(draws []dispatch.Draw, read map[string]maybe[engine.LimitRo
 	config := make(config, len(draws))
 	text := ""
 	for i, d := range draws {
-		row, own := read[d.Limit], true
-		if _, asked := read[d.Limit]; !asked {
-			return 0
+		row, asked := read[d.Limit]
+		own := row.found
+		if !own {
+			row = read[engine.PatternOf(d.Limit)]
 		}
-		if !row.found {
-			if row, own = read[engine.PatternOf(d.Limit)], false; !row.found {
-				return 0
-			}
+		if !asked || !row.found {
+			return 0
 		}
 		config[i] = limitConfig{own, row.row.Declared, row.row.Set}
 		text += fmt.Sprintf("%t %q %q ", own, row.row.Declared, row.row.Set)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -241,4 +242,24 @@ func TestNotificationsWaitForOthers(t *testing.T) {
 	r.must(err)
 	r.must(conn.Close(r.ctx()))
 	r.must(hears.Close(r.ctx()))
+}
+
+// TestDeafWatchersLookAtOnce: who was to look once in a second looks every lookEvery from
+// the moment on at which nothing can be heard any more.
+func TestDeafWatchersLookAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(nil, nil, 1)
+		watch := h.watch(t.Context())
+		h.setDeaf(false)
+		<-watch
+		began := time.Now()
+		<-time.After(10 * time.Millisecond)
+		h.setDeaf(true)
+		<-watch
+		if took := time.Since(began); took > lookEvery+10*time.Millisecond {
+			t.Errorf("the first look came after %v, want it within %v", took, lookEvery)
+		}
+		h.stop()
+		h.wg.Wait()
+	})
 }
