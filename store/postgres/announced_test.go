@@ -17,7 +17,7 @@ import (
 // put into one lane, and then an urgent one into another. The urgent one is started as soon
 // as a place is free: all that stands before it says the same of one lane.
 func TestManyAnnouncementsHideNoUrgentJob(t *testing.T) {
-	const many, most = 400, 3
+	const many, most = 1000, 4
 	r := newRig(t)
 	r.register("w")
 	urgent := newJob()
